@@ -1,0 +1,133 @@
+"""Is the answer right? String comparison of a prediction with reference answers, after SQuAD normalisation."""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable
+
+from rag_utils.names import check_name
+
+PUNCTUATION = str.maketrans("", "", string.punctuation)
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+def normalize(text):
+    """The text in lower case, without ASCII punctuation and the words a, an, the, single spaces between words.
+
+    text    : str
+    returns : str, empty where nothing is left ("A+", "*", "the")
+    raises  : ValueError if text is not a string
+    source  : Rajpurkar et al. 2016 (SQuAD), evaluation script; same order of steps, so "A+" loses its plus, then its a,
+              and "U.S." becomes "us"
+
+    >>> normalize("  The Beatles' 1st   album! ")
+    'beatles 1st album'
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"text must be a string; got {type(text).__name__}")
+    return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
+
+
+def exact_match(prediction, answers):
+    """1.0 if the prediction equals one of the answers after normalisation, else 0.0.
+
+    prediction : str
+    answers    : list or tuple of at least one str
+    returns    : float, 0.0 or 1.0, best over answers
+    raises     : ValueError if prediction is not a string; if answers is a bare string, empty or holds a non-string
+    source     : SQuAD evaluation script. Deviation: where both sides normalise to nothing the script calls them equal,
+                 so that an empty prediction is right about "A+". Here such a pair matches only if the texts themselves
+                 are equal but for case and surrounding space.
+
+    >>> exact_match("The Beatles.", ["Wings", "Beatles"])
+    1.0
+    >>> exact_match("A+", ["a+"]), exact_match("", ["A+"])
+    (1.0, 0.0)
+    """
+    return max(_same(prediction, answer) for answer in _checked(prediction, answers))
+
+
+def token_f1(prediction, answers):
+    """Harmonic mean of precision and recall of the prediction's words, best over the answers.
+
+    prediction : str
+    answers    : list or tuple of at least one str
+    returns    : float, 0 (no word in common) .. 1 (the same words as often, in any order)
+    raises     : ValueError if prediction is not a string; if answers is a bare string, empty or holds a non-string
+    source     : SQuAD evaluation script: words after normalisation, a word counts as often as it occurs on both sides.
+                 Where both sides normalise to nothing: as in `exact_match`. Where one side does: 0.
+
+    >>> round(token_f1("born in Paris, France", ["Paris"]), 4)
+    0.4
+    """
+    return max(_f1(prediction, answer) for answer in _checked(prediction, answers))
+
+
+def contains_answer(text, answers):
+    """1.0 if one of the answers, normalised, is a substring of the normalised text, else 0.0.
+
+    text    : str, a reply or a passage
+    answers : list or tuple of at least one str
+    returns : float, 0.0 or 1.0, best over answers
+    raises  : ValueError if text is not a string; if answers is a bare string, empty or holds a non-string
+    source  : "lexical match" of SePer, "containing the answer" of ECoRAG. Characters, not words: "art" is in "party".
+              An answer that normalises to nothing ("A+", "*") is in every text and therefore never matches.
+
+    >>> contains_answer("It was sung by the Beatles in 1965.", ["The Beatles"])
+    1.0
+    >>> contains_answer("Her grade was A+.", ["A+"])
+    0.0
+    """
+    answers = [normalize(answer) for answer in _checked(text, answers, "text")]
+    text = normalize(text)
+    return float(any(answer in text for answer in answers if answer))
+
+
+METRICS: dict[str, Callable] = {
+    "exact_match": exact_match,
+    "token_f1": token_f1,
+    "contains_answer": contains_answer,
+}
+
+
+def score(metric, prediction, answers):
+    """The value of the metric of that name for one prediction.
+
+    metric  : "exact_match" | "token_f1" | "contains_answer"
+    returns : float, 0 .. 1
+    raises  : ValueError if the name is unknown, or as the metric does
+
+    >>> score("exact_match", "Paris", ["paris"])
+    1.0
+    """
+    return METRICS[check_name("metric", metric, METRICS)](prediction, answers)
+
+
+def _checked(prediction, answers, name="prediction"):
+    """The answers, if they and the prediction are of the right kind."""
+    if not isinstance(prediction, str):
+        raise ValueError(f"{name} must be a string; got {type(prediction).__name__}")
+    if not isinstance(answers, list | tuple):
+        hint = "; write [answer] for a single one" if isinstance(answers, str) else ""
+        raise ValueError(f"answers must be a list or tuple of strings; got {type(answers).__name__}{hint}")
+    if not answers:
+        raise ValueError("answers must hold at least one string; got none")
+    for answer in answers:
+        if not isinstance(answer, str):
+            raise ValueError(f"answers must be strings; got one of type {type(answer).__name__}")
+    return answers
+
+
+def _same(prediction, answer):
+    left, right = normalize(prediction), normalize(answer)
+    if not left and not right:
+        return float(prediction.strip().lower() == answer.strip().lower())
+    return float(left == right)
+
+
+def _f1(prediction, answer):
+    left, right = normalize(prediction).split(), normalize(answer).split()
+    if not left or not right:
+        return _same(prediction, answer)
+    common = sum((Counter(left) & Counter(right)).values())
+    return 2 * common / (len(left) + len(right))

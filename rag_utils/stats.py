@@ -1,0 +1,556 @@
+"""How sure is a number? Intervals, paired comparisons, correlations, and how well an uncertainty ranks the errors.
+
+Rows of one question are not independent. Wherever `groups` (one question id per row) is given, the bootstrap draws
+whole questions, and a permutation stays within a question or moves it as a whole. `n` of a result always counts rows.
+
+Defaults: 2000 bootstrap resamples, percentile intervals at level 0.95, 4999 random permutations, seed 0. `rng` is a
+seed or a numpy Generator; the same seed gives the same interval. A resample on which a statistic does not exist (a
+correlation of constants, an AUROC of one class) is left out and counted in `.undefined`; if that happens to more than
+half of them there is no interval, and ValueError is raised.
+"""
+
+import operator
+import warnings
+from dataclasses import dataclass, field
+from itertools import product
+from numbers import Real
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from rag_utils.names import check_name
+
+RESAMPLES = 2000
+PERMUTATIONS = 4999
+BLOCK = 2_000_000  # numbers held at once while resampling
+EXACT_UNITS = 12  # sign flips are enumerated up to here: 2^12 = 4096
+SMALL_SAMPLE = 30  # rows below which a correlation is tested by permutation
+PAIR_ROWS = 2000  # rows up to which a bootstrap holds Kendall's pairs as a matrix; beyond, scipy row by row
+PAIR_ROWS_PERMUTED = 400  # the same for its permutations, which need a new matrix each
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval and the count of rows behind it.
+
+    value, low, high : float
+    n                : int, rows
+    undefined        : int, resamples left out because the statistic does not exist there
+    raises           : ValueError if a number is not finite, low exceeds high or n is below 1
+
+    >>> estimate = Estimate(0.2712, 0.19, 0.3551, 80)
+    >>> print(estimate)
+    0.27 [0.19, 0.36]
+    >>> f"{estimate:.3f}", f"{estimate:.0%}"
+    ('0.271 [0.190, 0.355]', '27% [19%, 36%]')
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    undefined: int = field(default=0, kw_only=True)
+
+    def __post_init__(self):
+        if not np.isfinite([self.value, self.low, self.high]).all():
+            raise ValueError(f"value, low and high must be finite; got {self.value}, {self.low}, {self.high}")
+        if self.low > self.high:
+            raise ValueError(f"low must not exceed high; got {self.low} and {self.high}")
+        if self.n < 1:
+            raise ValueError(f"n must be at least 1; got {self.n}")
+
+    @property
+    def half_width(self):
+        """Half the length of the interval: float, in the unit of the value."""
+        return (self.high - self.low) / 2
+
+    def __format__(self, spec):
+        """`value [low, high]`, each number in the given format; two decimals if none is given."""
+        spec = spec or "z.2f"
+        return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+
+    def __str__(self):
+        return format(self)
+
+
+@dataclass(frozen=True)
+class _Tested(Estimate):
+    p_value: float
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0 <= self.p_value <= 1:
+            raise ValueError(f"p_value must be in [0, 1]; got {self.p_value}")
+
+
+@dataclass(frozen=True)
+class Difference(_Tested):
+    """A mean difference with its interval, the count of rows, and the two-sided p value of "no difference"."""
+
+
+@dataclass(frozen=True)
+class Correlation(_Tested):
+    """A correlation coefficient with its interval, the count of rows, and the two-sided p value of "not related"."""
+
+
+def mean_interval(values, *, groups=None, level=0.95, resamples=RESAMPLES, rng=0):
+    """The mean of the values with its percentile bootstrap interval.
+
+    values  : (n,) numbers, n >= 2
+    groups  : (n,) question ids, at least 2 different; then whole questions are drawn
+    level   : share of intervals that should hold the true mean; resamples: 2000 unless told; rng: seed or Generator
+    returns : Estimate
+    raises  : ValueError if the shape is wrong, a number is not finite, or rows or questions are fewer than 2
+    source  : Efron and Tibshirani 1993, chapter 13; whole clusters: Davison and Hinkley 1997, section 3.8. Where all
+              values are 0, or all are 1, resampling has no width and would claim certainty. There the exact interval of
+              `proportion_interval` is given, with questions as the trials if there are groups; it holds for any
+              quantity between 0 and 1. Other constants get an interval without width. For a - b: `paired_difference`
+
+    >>> print(mean_interval([0, 1, 1, 0, 1, 0, 1, 1]))
+    0.62 [0.25, 0.88]
+    >>> print(mean_interval([0, 0, 0, 0, 0, 0, 0, 0]))
+    0.00 [0.00, 0.37]
+    """
+    values = _numbers("values", values, least=2)
+    codes, units = _questions(groups, len(values))
+    low, high = _mean_bounds(values, codes, units, level, resamples, rng)
+    if (values == values[0]).all() and values[0] in (0, 1):
+        exact = proportion_interval(int(values[0]) * units, units, level=level)
+        low, high = exact.low, exact.high
+    return Estimate(float(values.mean()), low, high, len(values))
+
+
+def proportion_interval(successes, n, *, level=0.95):
+    """The share of successes with its exact (Clopper-Pearson) interval, which has a width at 0 and at n successes too.
+
+    successes, n : int, 0 <= successes <= n, n >= 1; trials must be independent: one per question
+    returns      : Estimate
+    raises       : ValueError if a count is no integer or out of range, or level is not between 0 and 1
+    source       : Clopper and Pearson 1934, as in scipy.stats.binomtest. Covers at least `level`, often more
+
+    >>> print(proportion_interval(0, 40))
+    0.00 [0.00, 0.09]
+    """
+    n = _integer("n", n, 1)
+    successes = _integer("successes", successes, 0)
+    if successes > n:
+        raise ValueError(f"successes must be at most n; got {successes} of {n}")
+    interval = stats.binomtest(successes, n).proportion_ci(_level(level), method="exact")
+    return Estimate(successes / n, float(interval.low), float(interval.high), n)
+
+
+def statistic_interval(statistic, *columns, groups=None, level=0.95, resamples=RESAMPLES, rng=0):
+    """Any statistic of the rows with its percentile bootstrap interval: an F1, an accuracy, an AUROC.
+
+    statistic : function of as many arrays as there are columns; returns one number
+    columns   : arrays with n rows each, n >= 2; they are resampled together, row by row
+    groups    : (n,) question ids, at least 2 different; then whole questions are drawn
+    level     : as in `mean_interval`; resamples: 2000 unless told; rng: seed or Generator
+    returns   : Estimate
+    raises    : ValueError if lengths differ, a column holds NaN or infinity, the statistic of all rows is not one
+                finite number, or it does not exist (is not finite, raises ValueError or divides by zero) on more than
+                half of the resamples
+    source    : as `mean_interval`, which gives the same interval for np.mean faster. There is no width where every
+                resample gives the same value; for a share that is 0 or 1 use `proportion_interval`
+
+    >>> human, judge = np.array([1, 1, 0, 1, 0, 0, 1, 0] * 5), np.array([1, 1, 1, 1, 0, 0, 0, 0] * 5)
+    >>> def f1(human, judge):
+    ...     return 2 * np.sum(human * judge) / (np.sum(human) + np.sum(judge))
+    >>> print(statistic_interval(f1, human, judge))
+    0.75 [0.56, 0.88]
+    """
+    if not columns:
+        raise ValueError("statistic_interval needs at least one column; got none")
+    columns = [_column(f"column {i}", column) for i, column in enumerate(columns)]
+    n = _same_length({f"column {i}": column for i, column in enumerate(columns)})
+    codes, units = _questions(groups, n)
+    try:
+        value = _one_number(statistic(*columns))
+    except ArithmeticError as error:
+        raise ValueError(f"the statistic of all rows must be one finite number; got {error!r}") from error
+    draws = []
+    for counts in _row_counts(codes, units, resamples, level, rng):
+        for count in counts:
+            chosen = np.repeat(np.arange(n), count)
+            draws.append(_or_nan(statistic, [column[chosen] for column in columns]))
+    low, high, undefined = _bounds(np.array(draws), level)
+    return Estimate(value, low, high, n, undefined=undefined)
+
+
+def paired_difference(a, b, *, groups=None, level=0.95, resamples=RESAMPLES, permutations=PERMUTATIONS, rng=0):
+    """The mean of a - b over the same rows, with its bootstrap interval and the p value of a sign-flip test.
+
+    a, b    : (n,) numbers, row i of both about the same item, n >= 2
+    groups  : (n,) question ids, at least 2 different; then whole questions are drawn, and flipped together
+    level   : as in `mean_interval`; resamples: 2000 unless told; rng: seed or Generator
+    returns : Difference; p two-sided: how often a random swap of a and b gives a mean at least as far from 0. All swaps
+              are enumerated where at most 12 rows (questions) differ; else `permutations` random ones (4999), and
+              p = (1 + count) / (1 + permutations). With no difference anywhere p is 1 and the interval [0, 0]: a bound
+              on how often the two may differ elsewhere is `proportion_interval(0, n)`
+    raises  : ValueError if shapes are wrong or differ, a number is not finite, or rows or questions are fewer than 2
+    source  : Fisher 1935, section 21 (sign flips); Phipson and Smyth 2010 (the 1 that is added)
+
+    >>> result = paired_difference([1, 1, 1, 1, 0, 1], [0, 0, 1, 0, 0, 0])
+    >>> print(result, result.p_value)
+    0.67 [0.33, 1.00] 0.125
+    """
+    a, b = _numbers("a", a, least=2), _numbers("b", b, least=2)
+    codes, units = _questions(groups, _same_length({"a": a, "b": b}))
+    permutations = _integer("permutations", permutations, 1)
+    rng = _generator(rng)
+    difference = a - b
+    low, high = _mean_bounds(difference, codes, units, level, resamples, rng)
+    p_value = _flip_p(np.bincount(codes, weights=difference), permutations, rng)
+    return Difference(float(difference.mean()), low, high, len(a), p_value)
+
+
+def holm(p_values):
+    """The p values adjusted for their number: rejecting up to alpha makes any error with a chance of at most alpha.
+
+    p_values : (m,) in [0, 1], m >= 1
+    returns  : (m,) float in [0, 1], in the order given
+    raises   : ValueError if empty, not finite or out of range
+    source   : Holm 1979, as in statsmodels
+
+    >>> holm([0.01, 0.04, 0.03]).round(4).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    p_values = _numbers("p_values", p_values)
+    if ((p_values < 0) | (p_values > 1)).any():
+        raise ValueError(f"p_values must be in [0, 1]; got {p_values.min()} .. {p_values.max()}")
+    return multipletests(p_values, method="holm")[1]
+
+
+def correlation(x, y, *, method, groups=None, level=0.95, resamples=RESAMPLES, permutations=PERMUTATIONS, rng=0):
+    """How far y rises with x, -1 .. 1, with its bootstrap interval and a two-sided p value.
+
+    x, y    : (n,) numbers, n >= 3, neither constant
+    method  : "pearson" | "spearman" | "kendall" (tau-b: pairs tied in x or in y leave the denominator)
+    groups  : (n,) question ids, at least 2 different; then the bootstrap draws questions
+    level   : as in `mean_interval`; resamples: 2000 unless told; rng: seed or Generator
+    returns : Correlation. p without groups: scipy's test, or, below 30 rows, random permutations of y over the rows.
+              p with groups: permutations of y within each question, so that a level shared by a question's rows is no
+              evidence; 1 where no question has rows to tell apart. By permutation, p is twice the smaller tail, each
+              (1 + count) / (1 + permutations), 4999 permutations unless told: at least 0.0004
+    raises  : ValueError if shapes are wrong or differ, a number is not finite, x or y is constant (but for rounding),
+              rows are fewer than 3, questions fewer than 2, or more than half of the resamples are constant
+    source  : Kendall 1945 (tau-b); eRAG, Table 1. Resamples in which x or y is constant have no correlation; they are
+              left out and counted in `.undefined`
+
+    >>> result = correlation([1, 2, 3, 4, 5], [1, 3, 2, 5, 4], method="kendall")
+    >>> round(result.value, 4)
+    0.6
+    """
+    check_name("correlation method", method, ["pearson", "spearman", "kendall"])
+    x, y = _numbers("x", x, least=3), _numbers("y", y, least=3)
+    n = _same_length({"x": x, "y": y})
+    for name, values in (("x", x), ("y", y)):
+        if np.ptp(values) <= 1e-13 * np.abs(values).max():
+            raise ValueError(f"{name} must not be constant; got {n} times {values[0]}")
+    codes, units = _questions(groups, n)
+    permutations = _integer("permutations", permutations, 1)
+    rng = _generator(rng)
+    test = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}[method]
+    draw = {"pearson": _pearson_draws, "spearman": _spearman_draws, "kendall": _kendall_draws}[method]
+    observed = test(x, y)
+    draws = np.concatenate([draw(counts, x, y) for counts in _row_counts(codes, units, resamples, level, rng)])
+    low, high, undefined = _bounds(draws, level)
+    p_value = observed.pvalue
+    if groups is not None or n < SMALL_SAMPLE:
+        within = np.zeros(n, int) if groups is None else codes
+        p_value = _permutation_p(x, y, method, within, permutations, rng)
+    return Correlation(float(observed.statistic), low, high, n, float(p_value), undefined=undefined)
+
+
+def auroc(uncertainty, correct):
+    """The chance that a wrong reply is more uncertain than a right one: 1 if all are, 0.5 if uncertainty says nothing.
+
+    uncertainty : (n,) numbers, any scale
+    correct     : (n,) bool or 0/1, both values present
+    returns     : float, 0 .. 1; a tie counts one half
+    raises      : ValueError if shapes are wrong or differ, a number is not finite, correct is not 0/1 or has one value
+    source      : DENSE, Tables 1 and 8; the Mann-Whitney U over the number of pairs
+
+    >>> auroc([0.1, 0.2, 0.9, 0.2], [True, True, False, False])
+    0.875
+    """
+    uncertainty, correct = _uncertainty(uncertainty, correct)
+    right, wrong = int(correct.sum()), int((~correct).sum())
+    if not right or not wrong:
+        raise ValueError(f"correct must hold right and wrong replies; got {right} right and {wrong} wrong")
+    ranks = stats.rankdata(uncertainty)
+    return float((ranks[~correct].sum() - wrong * (wrong + 1) / 2) / (right * wrong))
+
+
+def aurac(uncertainty, correct):
+    """Accuracy on the least uncertain replies, averaged over how many of them are kept: 1, 2, ..., all.
+
+    uncertainty : (n,) numbers, any scale, n >= 1
+    correct     : (n,) bool or 0/1
+    returns     : float, 0 .. 1; the expected value over random orders of replies with equal uncertainty, hence the
+                  plain accuracy if all are tied. The best possible value is 1 only if all are right
+    raises      : ValueError if shapes are wrong or differ, a number is not finite or correct is not 0/1
+    source      : DENSE, Tables 1 and 8 (area under the rejection-accuracy curve). Deviation: the reference code of
+                  semantic entropy sums the accuracy at 20 thresholds, 10 % to 100 % kept, times their distance, so it
+                  gives 20 * 0.9 / 19 = 0.947 where every reply is right; here every reply is a step and that value is 1
+
+    >>> round(aurac([0.1, 0.2, 0.3], [True, False, True]), 4)   # (1 + 1/2 + 2/3) / 3
+    0.7222
+    """
+    uncertainty, correct = _uncertainty(uncertainty, correct)
+    _, tied, sizes = np.unique(uncertainty, return_inverse=True, return_counts=True)
+    expected = np.bincount(tied, weights=correct) / sizes  # accuracy within each tie, least uncertain first
+    return float((np.repeat(expected, sizes).cumsum() / np.arange(1, len(correct) + 1)).mean())
+
+
+# --- resampling ------------------------------------------------------------------------------------
+
+
+def _row_counts(codes, units, resamples, level, rng):
+    """How often each resample holds each row, in blocks: arrays (block, n) of counts, `resamples` rows in all."""
+    resamples = _integer("resamples", resamples, 1)
+    if resamples * (1 - _level(level)) < 2 - 1e-9:
+        raise ValueError(f"resamples must be at least 2 / (1 - level) so that both tails hold one; got {resamples}")
+    rng = _generator(rng)
+    for block in _blocks(resamples, max(units, len(codes))):
+        drawn = rng.integers(units, size=(block, units)) + units * np.arange(block)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=block * units).reshape(block, units)
+        yield counts[:, codes]
+
+
+def _blocks(total, width):
+    """Sizes that sum to total, each at most BLOCK / width."""
+    size = max(1, BLOCK // width)
+    return [min(size, total - start) for start in range(0, total, size)]
+
+
+def _bounds(draws, level):
+    """Percentile interval of the draws that exist, and how many do not."""
+    defined = draws[np.isfinite(draws)]
+    undefined = len(draws) - len(defined)
+    if 2 * undefined > len(draws):
+        raise ValueError(
+            f"the statistic does not exist on {undefined} of {len(draws)} resamples, so there is no interval; "
+            "more rows or questions are needed, or values that vary more"
+        )
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high), undefined
+
+
+def _mean_bounds(values, codes, units, level, resamples, rng):
+    counts = _row_counts(codes, units, resamples, level, rng)
+    return _bounds(np.concatenate([block @ values / block.sum(axis=1) for block in counts]), level)[:2]
+
+
+def _one_number(value):
+    if np.ndim(value) != 0 or not isinstance(value, Real | np.bool_) or not np.isfinite(value):
+        raise ValueError(f"the statistic of all rows must be one finite number; got {value!r}")
+    return float(value)
+
+
+def _or_nan(statistic, columns):
+    """The statistic of a resample, NaN where it does not exist."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return float(statistic(*columns))
+        except (ValueError, ArithmeticError):
+            return np.nan
+
+
+# --- correlations of resamples: counts (block, n) -> (block,), NaN where x or y is constant --------
+
+
+def _pearson_draws(counts, x, y):
+    exists = _varies(counts, x) & _varies(counts, y)
+    size = counts.sum(axis=1)
+    x = x - (np.sum(counts * x, axis=1) / size)[:, None]
+    y = y - (np.sum(counts * y, axis=1) / size)[:, None]
+    scale = np.sqrt(np.sum(counts * x * x, axis=1) * np.sum(counts * y * y, axis=1))
+    exists &= scale > 0
+    draws = np.full(len(counts), np.nan)
+    np.divide(np.sum(counts * x * y, axis=1), scale, out=draws, where=exists)
+    return draws.clip(-1, 1)
+
+
+def _spearman_draws(counts, x, y):
+    return _pearson_draws(counts, _ranks(counts, x), _ranks(counts, y))
+
+
+def _kendall_draws(counts, x, y):
+    if counts.shape[1] > PAIR_ROWS:
+        rows = np.arange(len(x))
+        chosen = (np.repeat(rows, count) for count in counts)
+        return np.array([stats.kendalltau(x[i], y[i]).statistic for i in chosen])
+    counts = counts.astype(np.float32)
+    signs_x, signs_y = _signs(x), _signs(y)
+
+    def pairs(signs):
+        return np.sum((counts @ signs) * counts, axis=1, dtype=np.float64)
+
+    scale = np.sqrt(pairs(np.abs(signs_x)) * pairs(np.abs(signs_y)))
+    draws = np.full(len(counts), np.nan)
+    np.divide(pairs(signs_x * signs_y), scale, out=draws, where=scale > 0)
+    return draws.clip(-1, 1)
+
+
+def _signs(values):
+    """Sign of the difference of every pair, (n, n) float32: whole numbers, so sums below 2^24 are exact."""
+    return np.sign(np.subtract.outer(values, values)).astype(np.float32)
+
+
+def _varies(counts, values):
+    """Whether a resample holds two different values; exact, where a variance would be rounded."""
+    held = counts > 0
+    return np.where(held, values, -np.inf).max(axis=1) > np.where(held, values, np.inf).min(axis=1)
+
+
+def _ranks(counts, values):
+    """Rank of each row's value among the values of each resample, ties at their mean rank."""
+    _, inverse = np.unique(values, return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    starts = np.flatnonzero(np.diff(inverse[order], prepend=-1))
+    tied = np.add.reduceat(counts[:, order], starts, axis=1)
+    return (tied.cumsum(axis=1) - (tied - 1) / 2)[:, inverse]
+
+
+# --- tests -----------------------------------------------------------------------------------------
+
+
+def _flip_p(differences, permutations, rng):
+    """Two-sided p of the sum of differences when each may have either sign."""
+    differences = differences[differences != 0]
+    if not len(differences):
+        return 1.0
+    threshold = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()
+    if len(differences) <= EXACT_UNITS:
+        signs = np.array(list(product((-1, 1), repeat=len(differences))))
+        return float(np.mean(np.abs(signs @ differences) >= threshold))
+    extreme = 0
+    for block in _blocks(permutations, len(differences)):
+        signs = 2 * rng.integers(2, size=(block, len(differences)), dtype=np.int8) - 1
+        extreme += int(np.sum(np.abs(signs @ differences) >= threshold))
+    return (1 + extreme) / (1 + permutations)
+
+
+def _permutation_p(x, y, method, codes, permutations, rng):
+    """Two-sided p of the correlation when y is permuted within the rows of equal code."""
+    order = np.argsort(codes, kind="stable")
+    if method == "spearman":
+        x, y = stats.rankdata(x), stats.rankdata(y)
+    x, slack = x[order], 1e-12
+    if method != "kendall":
+        x, y = x - x.mean(), y - y.mean()
+        slack *= np.abs(x) @ np.abs(y[order])
+    signs = _signs(x) if len(x) <= PAIR_ROWS_PERMUTED else None
+
+    def strength(permuted):  # rises with the correlation; what it leaves out is the same for every permutation
+        if method != "kendall":
+            return permuted @ x
+        if signs is None:
+            return np.array([stats.kendalltau(x, row).statistic for row in permuted])
+        return np.array([np.vdot(signs, _signs(row)) for row in permuted])
+
+    observed = strength(y[order][None])[0]
+    above = below = 0
+    for block in _blocks(permutations, len(x)):
+        within = np.argsort(codes + rng.random((block, len(x))), axis=1)
+        drawn = strength(y[within])
+        above += int(np.sum(drawn >= observed - slack))
+        below += int(np.sum(drawn <= observed + slack))
+    return min(1.0, 2 * (1 + min(above, below)) / (1 + permutations))
+
+
+# --- input -----------------------------------------------------------------------------------------
+
+
+def _column(name, values):
+    """Values as an array with rows, none of them NaN or infinite."""
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be rows of equal length; got a ragged list") from error
+    if values.ndim == 0 or len(values) < 2:
+        raise ValueError(f"{name} must have at least 2 rows; got shape {values.shape}")
+    missing = pd.isna(values) if values.dtype.kind not in "fc" else ~np.isfinite(values)
+    if missing.any():
+        raise ValueError(f"{name} must not hold NaN, infinity or missing values; got {int(missing.sum())}")
+    return values
+
+
+def _numbers(name, values, least=1):
+    """Values as a (n,) float array, n at least `least`, all finite."""
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a list of numbers; got a ragged list") from error
+    if values.ndim != 1:
+        raise ValueError(f"{name} must have one dimension; got shape {values.shape}")
+    if len(values) < least:
+        raise ValueError(f"{name} must hold at least {least} numbers; got {len(values)}")
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be numbers; got {values.dtype}")
+    values = values.astype(float)
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite; got {int((~np.isfinite(values)).sum())} NaN or infinite")
+    return values
+
+
+def _same_length(named):
+    lengths = {name: len(values) for name, values in named.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"lengths must be equal; got {lengths}")
+    return next(iter(lengths.values()))
+
+
+def _questions(groups, n):
+    """Number of each row's question and how many there are; every row its own if there are no groups."""
+    if groups is None:
+        return np.arange(n), n
+    groups = list(groups)
+    if len(groups) != n:
+        raise ValueError(f"groups must have one id per row; got {len(groups)} for {n} rows")
+    try:
+        codes, ids = pd.factorize(pd.Series(groups, dtype=object))
+    except TypeError as error:
+        raise ValueError(f"groups must be ids, such as strings or integers; got {groups[0]!r}, ...") from error
+    if (codes < 0).any():
+        raise ValueError(f"groups must not be missing; got {int((codes < 0).sum())} NaN or None")
+    if len(ids) < 2:
+        raise ValueError(f"groups must hold at least 2 different ids; got {len(ids)}")
+    return codes, len(ids)
+
+
+def _uncertainty(uncertainty, correct):
+    uncertainty, correct = _numbers("uncertainty", uncertainty), _numbers("correct", correct)
+    _same_length({"uncertainty": uncertainty, "correct": correct})
+    if not np.isin(correct, (0, 1)).all():
+        raise ValueError(f"correct must be 0 or 1; got {correct[~np.isin(correct, (0, 1))][0]}")
+    return uncertainty, correct.astype(bool)
+
+
+def _integer(name, value, least):
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise ValueError(f"{name} must be an integer; got {value!r}") from error
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}; got {number}")
+    return number
+
+
+def _level(level):
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1; got {level!r}")
+    return level
+
+
+def _generator(rng):
+    if rng is None:
+        raise ValueError("rng must be a seed or a numpy Generator; got None, which could not be repeated")
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"rng must be a seed or a numpy Generator; got {rng!r}") from error

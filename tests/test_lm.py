@@ -1,0 +1,336 @@
+"""The model layer: equal to plain transformers, the same whatever the batch, honest about likelihoods, recorded."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rag_utils import decode, lm, profiles, weights
+from rag_utils.recordings import RecordingError, Recordings
+
+PROMPTS = ["a", "the quick brown fox", "why?", "another prompt, a little longer than the rest", "why not?"]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """Recordings of a test go to its own folder."""
+    monkeypatch.setattr(lm, "RECORDINGS", tmp_path / "recordings")
+    monkeypatch.setattr(lm, "cache_dir", lambda *parts: tmp_path.joinpath("cache", *parts))
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    return tiny.llama(tmp_path_factory.mktemp("llama"), batch_tokens=100)
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory):
+    return tiny.t5(tmp_path_factory.mktemp("t5"))
+
+
+@pytest.fixture(scope="module")
+def reader(llama):
+    return lm.LanguageModel(weights.load(llama), llama, mode="fresh")
+
+
+@pytest.fixture(scope="module")
+def fusion(t5):
+    return lm.LanguageModel(weights.load(t5), t5, mode="fresh")
+
+
+def forward_log_likelihood(reader, prompt, tokens):
+    """Straight from the definition: one unpadded pass, log-softmax, pick the tokens."""
+    model, tokenizer = reader.model, reader.tokenizer
+    ids = tokenizer(prompt).input_ids
+    with torch.inference_mode():
+        if model.config.is_encoder_decoder:
+            start = [model.config.decoder_start_token_id, *tokens[:-1]]
+            logits = model(input_ids=torch.tensor([ids]), decoder_input_ids=torch.tensor([start])).logits[0]
+        else:
+            logits = model(input_ids=torch.tensor([[*ids, *tokens]])).logits[0, len(ids) - 1 : -1]
+    return torch.log_softmax(logits, -1)[range(len(tokens)), tokens].numpy()
+
+
+def samples_key(groups):
+    return [[(one.token_ids, one.text) for one in group] for group in groups]
+
+
+@pytest.mark.parametrize("which", ["reader", "fusion"])
+def test_greedy_equals_transformers_generate(which, request):
+    reader = request.getfixturevalue(which)
+    ours = reader.generate(PROMPTS, max_new_tokens=12, stop=())
+    for prompt, [reply] in zip(PROMPTS, ours, strict=True):
+        ids = reader.tokenizer(prompt, return_tensors="pt").input_ids
+        theirs = reader.model.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12, min_new_tokens=12, eos_token_id=-1
+        )[0]
+        start = 1 if reader.model.config.is_encoder_decoder else ids.shape[1]
+        assert list(reply.token_ids) == theirs[start:].tolist()
+        assert len(reply.token_ids) == 12
+
+
+@pytest.mark.parametrize("which", ["reader", "fusion"])
+@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
+def test_a_reply_carries_the_raw_log_likelihood_whatever_the_temperature(which, temperature, request):
+    reader = request.getfixturevalue(which)
+    for prompt, group in zip(PROMPTS, reader.generate(PROMPTS, n=3, temperature=temperature, max_new_tokens=8, stop=()), strict=True):
+        for reply in group:
+            expected = forward_log_likelihood(reader, prompt, list(reply.token_ids))
+            assert reply.token_log_likelihood == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_warped_distribution_would_be_noticed(reader):
+    """The authors' code of SePer reads scores after the temperature: that is another number."""
+    [[reply]] = reader.generate(["the quick"], n=1, temperature=0.5, max_new_tokens=8, stop=())
+    ids = reader.tokenizer("the quick").input_ids
+    with torch.inference_mode():
+        logits = reader.model(input_ids=torch.tensor([[*ids, *reply.token_ids]])).logits[0, len(ids) - 1 : -1]
+    warped = torch.log_softmax(logits / 0.5, -1)[range(8), list(reply.token_ids)].numpy()
+    assert np.abs(warped - reply.token_log_likelihood).max() > 0.1
+
+
+@pytest.mark.parametrize("which", ["reader", "fusion"])
+def test_log_likelihood_equals_an_unpadded_pass(which, request):
+    reader = request.getfixturevalue(which)
+    continuations = [" one", " two words", "!", " x", " something else"]
+    for prompt, text, values in zip(PROMPTS, continuations, reader.log_likelihood(PROMPTS, continuations), strict=True):
+        tokens = reader.tokenizer(text, add_special_tokens=reader.model.config.is_encoder_decoder).input_ids
+        assert values == pytest.approx(forward_log_likelihood(reader, prompt, tokens), abs=1e-4)
+        assert (values <= 0).all()
+
+
+def test_scoring_a_reply_gives_the_likelihood_it_was_drawn_with(reader):
+    groups = reader.generate(PROMPTS, n=2, temperature=1.0, max_new_tokens=6, stop=(" ",))
+    for prompt, group in zip(PROMPTS, groups, strict=True):
+        for reply in group:
+            if reply.text and reader.tokenizer(reply.text).input_ids == list(reply.token_ids):
+                assert reader.log_likelihood([prompt], [reply.text])[0] == pytest.approx(reply.token_log_likelihood, abs=2e-5)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(order=st.permutations(range(len(PROMPTS))), size=st.integers(1, len(PROMPTS)), budget=st.integers(20, 2000))
+@pytest.mark.parametrize("which", ["reader", "fusion"])
+def test_a_sample_depends_on_its_prompt_seed_and_index_only(which, order, size, budget, request):
+    reader = request.getfixturevalue(which)
+    whole = reader.generate(PROMPTS, n=4, temperature=1.0, max_new_tokens=6, seed=3)
+    profile = reader.profile.model_copy(update={"batch_tokens": budget})
+    other = lm.LanguageModel(weights.Loaded(reader.model, reader.tokenizer, "x", "x", None), profile, mode="fresh")
+    chosen = [PROMPTS[i] for i in order[:size]]
+    part = other.generate(chosen, n=2, temperature=1.0, max_new_tokens=6, seed=3)
+    assert samples_key(part) == samples_key([whole[i][:2] for i in order[:size]])
+    assert samples_key(other.generate(chosen, n=2, temperature=1.0, max_new_tokens=6, seed=4)) != samples_key(part) or size < 3
+
+
+def test_samples_follow_the_distribution(reader):
+    """First tokens of 4000 samples against the softmax, by chi-square; a distribution at another temperature fails it."""
+    from scipy.stats import chisquare
+
+    [group] = reader.generate(["the "], n=4000, temperature=1.0, max_new_tokens=1, stop=())
+    counts = np.bincount([reply.token_ids[0] for reply in group], minlength=tiny.SIZE)
+    with torch.inference_mode():
+        logits = reader.model(input_ids=torch.tensor([reader.tokenizer("the ").input_ids])).logits[0, -1].double()
+
+    def p_value(temperature):
+        expected = torch.softmax(logits / temperature, -1).numpy() * counts.sum()
+        many = expected >= 5
+        observed = np.append(counts[many], counts[~many].sum())
+        return chisquare(observed, np.append(expected[many], expected[~many].sum()) * observed.sum() / expected.sum()).pvalue
+
+    assert p_value(1.0) > 0.001
+    assert p_value(0.8) < 1e-6
+
+
+LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
+
+
+def test_stop_strings_and_what_is_counted(reader):
+    [group] = reader.generate(["the quick"], n=400, temperature=1.0, max_new_tokens=6, stop=LETTERS)
+    assert not any(letter in reply.text for reply in group for letter in LETTERS)
+    assert all(len(reply.token_ids) == len(reply.token_log_likelihood) for reply in group)
+    whole = [reply for reply in group if reply.text and not {"\ufffd", "<"} & set(reply.text)]
+    assert len(whole) > 5  # one byte a token: the stop is not counted
+    assert all(len(reply.text.encode()) == len(reply.token_ids) for reply in whole)
+
+
+def test_an_empty_reply_carries_the_token_that_ended_it(reader):
+    groups = reader.generate(["the quick"], n=60, temperature=1.5, max_new_tokens=6, stop=LETTERS)
+    empty = [reply for reply in groups[0] if not reply.text]
+    assert empty and all(len(reply.token_log_likelihood) == 1 for reply in empty)
+
+
+def test_greedy_is_computed_once_and_returned_n_times(reader):
+    before = reader.computed_tokens
+    [group] = reader.generate(["only once"], n=5, max_new_tokens=4, stop=())
+    assert len(group) == 5 and len({reply.text for reply in group}) == 1
+    assert reader.computed_tokens - before == len(reader.tokenizer("only once").input_ids) + 4
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda r: r.generate("one string"), "list of strings"),
+        (lambda r: r.generate([]), "empty"),
+        (lambda r: r.generate(["a"], n=0), "n must be a whole number >= 1"),
+        (lambda r: r.generate(["a"], n=1.5), "n must be"),
+        (lambda r: r.generate(["a"], temperature=-1), "temperature"),
+        (lambda r: r.generate(["a"], temperature=float("nan")), "temperature"),
+        (lambda r: r.generate(["a"], max_new_tokens=0), "max_new_tokens"),
+        (lambda r: r.generate(["a"], stop="\n"), "stop must be a list"),
+        (lambda r: r.generate(["a"], stop=("",)), "non-empty"),
+        (lambda r: r.generate([""]), "no tokens"),
+        (lambda r: r.generate(["a", None]), r"prompts\[1\]"),
+        (lambda r: r.generate(["a" * 250]), "needs 282 tokens .* holds 256"),
+        (lambda r: r.log_likelihood(["a"], ["b", "c"]), "1 contexts and 2 continuations"),
+        (lambda r: r.log_likelihood(["a"], [""]), "non-empty"),
+        (lambda r: r.chat("hello"), "no chat template"),
+        (lambda r: r.live_check(0), "k must be"),
+    ],
+)
+def test_bad_input_says_what_came_and_what_was_wanted(reader, call, words):
+    with pytest.raises(ValueError, match=words):
+        call(reader)
+
+
+def test_an_empty_context_is_the_begin_token(reader):
+    [values] = reader.log_likelihood([""], ["ab"])
+    tokens = reader.tokenizer("ab").input_ids
+    with torch.inference_mode():
+        logits = reader.model(input_ids=torch.tensor([[1, *tokens]])).logits[0, :-1]
+    assert values == pytest.approx(torch.log_softmax(logits, -1)[range(2), tokens].numpy(), abs=1e-4)
+
+
+def test_batches_hold_every_row_once_within_the_budget():
+    lengths = [3, 50, 7, 7, 12, 1]
+    found = list(decode.batches(lengths, [1, 2, 1, 3, 1, 1], 40))
+    assert sorted(i for batch in found for i in batch) == list(range(6))
+    assert found[0] == [1]  # longer than the budget: alone
+
+
+def test_live_then_replay_gives_the_same(llama, tmp_path):
+    calls = {"n": 3, "temperature": 1.0, "max_new_tokens": 6}
+    live = lm.load(llama, mode="live", chapter="c")
+    first = live.generate(PROMPTS, **calls)
+    scores = live.log_likelihood(PROMPTS, [" x"] * 5)
+    live.close()
+    replay = lm.load(llama, mode="replay", chapter="c")
+    assert samples_key(replay.generate(PROMPTS, **calls)) == samples_key(first)
+    for a, b in zip(replay.generate(PROMPTS, **calls), first, strict=True):
+        assert all((x.token_log_likelihood == y.token_log_likelihood).all() for x, y in zip(a, b, strict=True))
+    assert all((a == b).all() for a, b in zip(replay.log_likelihood(PROMPTS, [" x"] * 5), scores, strict=True))
+    assert replay.computed_tokens == 0
+    assert str(replay.live_check(100)).startswith("20 of 20 recorded calls computed again")
+    text = (tmp_path / "recordings" / "c.jsonl").read_text()
+    assert "quick brown" not in text  # no prompt is stored
+
+
+def test_more_samples_later_compute_only_the_new_ones(llama):
+    live = lm.load(llama, mode="live", chapter="c")
+    few = live.generate(["why?"], n=2, temperature=1.0, max_new_tokens=4, stop=())
+    before = live.computed_tokens
+    many = live.generate(["why?"], n=5, temperature=1.0, max_new_tokens=4, stop=())
+    assert samples_key([many[0][:2]]) == samples_key(few)
+    assert live.computed_tokens - before == len(live.tokenizer("why?").input_ids) + 3 * 4
+
+
+def test_replay_names_count_chapter_and_command(llama):
+    replay = lm.load(llama, chapter="05_x")
+    with pytest.raises(RecordingError, match=r"3 of 3 model calls are not recorded for chapter 05_x; `make live CHAPTER=05_x`"):
+        replay.generate(["a", "b", "c"])
+
+
+def test_fresh_neither_reads_nor_writes(llama, tmp_path):
+    lm.load(llama, mode="fresh", chapter="c").generate(["a"])
+    assert not (tmp_path / "recordings").exists() and not (tmp_path / "cache").exists()
+
+
+def test_live_without_a_chapter_records_in_the_users_cache(llama, tmp_path):
+    live = lm.load(llama, mode="live")
+    live.generate(["a"])
+    live.close()
+    assert (tmp_path / "cache" / "recordings" / "calls.jsonl").exists()
+    assert not (tmp_path / "recordings").exists()
+
+
+def test_live_check_fails_when_the_model_says_something_else(llama, tmp_path):
+    live = lm.load(llama, mode="live", chapter="c")
+    live.generate(PROMPTS, n=2, temperature=1.0, max_new_tokens=4)
+    live.close()
+    replay = lm.load(llama, chapter="c")
+    replay.generate(PROMPTS, n=2, temperature=1.0, max_new_tokens=4)
+    with torch.no_grad():
+        replay.model.lm_head.weight.mul_(1.05)
+    with pytest.raises(RecordingError, match="no longer what"):
+        replay.live_check(50)
+
+
+def test_live_check_fails_when_a_greedy_reply_was_not_the_likeliest(llama):
+    live = lm.load(llama, mode="live", chapter="c")
+    [[reply]] = live.generate(["why?"], max_new_tokens=3, stop=())
+    live.close()
+    path = lm.RECORDINGS / "c.jsonl"
+    key = next(iter(live._answered))
+    second = int(np.argsort(-forward_all(live, "why?")[-1])[1])
+    value = forward_log_likelihood(live, "why?", [second])
+    path.unlink()
+    forged = Recordings(path, writable=True)
+    forged.add([(key, {"text": "?", "tokens": [second], "log_likelihood": [float(value[0])]})])
+    forged.close()
+    replay = lm.load(llama, chapter="c")
+    replay.generate(["why?"], max_new_tokens=3, stop=())
+    with pytest.raises(RecordingError, match="no longer what"):
+        replay.live_check()
+
+
+def forward_all(reader, prompt):
+    with torch.inference_mode():
+        return reader.model(input_ids=torch.tensor([reader.tokenizer(prompt).input_ids])).logits[0].numpy()
+
+
+def test_other_weights_have_another_key(tmp_path, llama):
+    other = tiny.llama(tmp_path / "other", seed=1)
+    assert weights.load(llama).fingerprint != weights.load(other).fingerprint
+
+
+def test_a_deberta_judge_loads_with_its_own_label_order(tmp_path):
+    profile = tiny.deberta(tmp_path / "deberta")
+    loaded = weights.load(profile, task="nli")
+    pair = loaded.tokenizer("who? he", "who? she", return_tensors="pt")
+    with torch.inference_mode():
+        logits = loaded.model(input_ids=pair.input_ids, attention_mask=pair.attention_mask).logits
+    assert logits.shape == (1, 3) and torch.isfinite(logits).all()
+    assert loaded.model.config.id2label[0] == "ENTAILMENT"
+
+
+@pytest.mark.parametrize("name", ["laptop", "workstation", "paper"])
+def test_a_hub_profile_without_the_hub_is_one_clear_sentence(name, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    code = f"from rag_utils import lm\ntry:\n    lm.load({name!r}, revision='v9')\nexcept Exception as e:\n    print(type(e).__name__, e)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+    assert said.startswith("WeightsError") and "\n" not in said
+    assert profiles.PROFILES[name].reader in said and "revision v9" in said and "embedded" in said
+
+
+def test_unknown_names_come_with_near_ones(llama):
+    with pytest.raises(ValueError, match="did you mean 'laptop'"):
+        lm.load("labtop")
+    with pytest.raises(ValueError, match="unknown mode 'repaly'; did you mean 'replay'"):
+        lm.load(llama, mode="repaly")
+    with pytest.raises(weights.WeightsError, match="no entailment model"):
+        weights.load(llama, task="nli")
+
+
+def test_a_pickled_model_is_refused(tmp_path, llama):
+    from pathlib import Path
+    from shutil import copytree
+
+    folder = tmp_path / "pickled"
+    copytree(Path(llama.reader), folder)
+    torch.save(weights.load(llama).model.state_dict(), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(weights.WeightsError, match="cannot be read"):
+        weights.load(llama.model_copy(update={"reader": str(folder)}))

