@@ -23,7 +23,14 @@ BOOK = ROOT / "book"
 RUNS = ROOT / "runs"
 STAMPS = ROOT / "_build" / "stamps"
 RECORDINGS = ROOT / "data" / "recordings"
-INPUTS = ("rag_utils/*.py", "rag_utils/*.mplstyle", "data/**/*.json*", "data/**/*.csv", "data/**/*.txt", "requirements*.lock")
+INPUTS = (
+    "rag_utils/*.py",
+    "rag_utils/*.mplstyle",
+    "data/**/*.json*",
+    "data/**/*.csv",
+    "data/**/*.txt",
+    "requirements*.lock",
+)
 
 
 class ChapterError(RuntimeError):
@@ -47,7 +54,9 @@ def parameters(chapter: str) -> dict[str, object]:
     try:
         return {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cells[0].source).body}
     except (AttributeError, ValueError) as error:
-        raise ValueError(f"the parameters cell of {chapter} may hold only lines such as name = literal: {error}") from error
+        raise ValueError(
+            f"the parameters cell of {chapter} may hold only lines such as name = literal: {error}"
+        ) from error
 
 
 def checked(chapter: str, given: dict[str, object]) -> dict[str, object]:
@@ -62,7 +71,9 @@ def checked(chapter: str, given: dict[str, object]) -> dict[str, object]:
         if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if default is not None and type(value) is not type(default):
-            raise ValueError(f"parameter {name} of {chapter} must be of type {type(default).__name__} as {default!r} is, got {value!r}")
+            raise ValueError(
+                f"parameter {name} of {chapter} must be of type {type(default).__name__} as {default!r} is, got {value!r}"
+            )
         values[name] = value
     return values
 
@@ -77,7 +88,7 @@ def run(chapter: str, given: dict[str, object] | None = None, *, output: Path | 
     given = checked(chapter, given or {})
     output = output or (RUNS if given else BOOK) / f"{chapter}.ipynb"
     make_dir(output.parent)
-    handle, scratch = tempfile.mkstemp(suffix=".partial", prefix=f".{chapter}-", dir=output.parent)
+    handle, scratch = tempfile.mkstemp(suffix=".ipynb", prefix=f".{chapter}-", dir=make_dir(RUNS))
     os.close(handle)
     try:
         _execute(chapter, given, Path(scratch))
@@ -154,7 +165,12 @@ def _joined(outputs: list) -> list:
     joined = []
     for output in outputs:
         last = joined[-1] if joined else None
-        if last is not None and output.output_type == "stream" and last.output_type == "stream" and last.name == output.name:
+        if (
+            last is not None
+            and output.output_type == "stream"
+            and last.output_type == "stream"
+            and last.name == output.name
+        ):
             last.text += output.text
         else:
             joined.append(output)

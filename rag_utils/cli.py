@@ -25,8 +25,12 @@ class Mode(StrEnum):
 @app.command()
 def run(
     chapter: Annotated[str, typer.Argument(help="A chapter, such as 01_data_and_models.")],
-    parameter: Annotated[list[str] | None, typer.Option("-p", "--parameter", help="NAME=VALUE; may be repeated.")] = None,
-    mode: Annotated[Mode, typer.Option(help="replay recordings, record what is missing (live), or ignore recordings (fresh).")] = Mode.replay,
+    parameter: Annotated[
+        list[str] | None, typer.Option("-p", "--parameter", help="NAME=VALUE; may be repeated.")
+    ] = None,
+    mode: Annotated[
+        Mode, typer.Option(help="replay recordings, record what is missing (live), or ignore recordings (fresh).")
+    ] = Mode.replay,
 ) -> None:
     """Execute one chapter. Without parameters the page in the book is renewed, with them the result goes to runs/."""
     given = dict(_assignment(text) for text in parameter or [])
@@ -92,3 +96,7 @@ def main() -> None:
         app()
     except (ValueError, CacheError, RecordingError, chapters.ChapterError) as error:
         sys.exit(f"rag-companion: {error}")
+
+
+if __name__ == "__main__":
+    main()

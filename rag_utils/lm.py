@@ -84,7 +84,9 @@ def load(
 class LanguageModel:
     """A reader with its recordings. `.model` and `.tokenizer` are those of transformers; `.fingerprint` identifies the weights."""
 
-    def __init__(self, loaded: weights.Loaded, profile: profiles.Profile, *, mode: str = "replay", chapter: str | None = None):
+    def __init__(
+        self, loaded: weights.Loaded, profile: profiles.Profile, *, mode: str = "replay", chapter: str | None = None
+    ):
         self.model, self.tokenizer = loaded.model, loaded.tokenizer
         self.name, self.revision, self.fingerprint = loaded.name, loaded.revision, loaded.fingerprint
         self.profile, self.mode, self.chapter = profile, mode, chapter
@@ -146,7 +148,9 @@ class LanguageModel:
         """
         contexts, continuations = _texts("contexts", contexts), _texts("continuations", continuations, empty=False)
         if len(contexts) != len(continuations):
-            raise ValueError(f"got {len(contexts)} contexts and {len(continuations)} continuations; want as many of each")
+            raise ValueError(
+                f"got {len(contexts)} contexts and {len(continuations)} continuations; want as many of each"
+            )
         pairs = list(zip(contexts, continuations, strict=True))
         keys = {pair: self._key("log_likelihood", context=pair[0], continuation=pair[1]) for pair in pairs}
         missing = {pair: [0] for pair, key in keys.items() if self._recorded(key) is None}
@@ -235,7 +239,9 @@ class LanguageModel:
         if self.mode == "replay":
             where = f"chapter {self.chapter}" if self.chapter else "any chapter"
             command = f"`make live CHAPTER={self.chapter}`" if self.chapter else '`load(..., mode="live")`'
-            raise RecordingError(f"{count} of {len(keys)} model calls are not recorded for {where}; {command} records them.")
+            raise RecordingError(
+                f"{count} of {len(keys)} model calls are not recorded for {where}; {command} records them."
+            )
         fresh = {}
         for batch in compute(missing, keys, settings):
             fresh.update(batch)
@@ -295,7 +301,11 @@ class LanguageModel:
             text = text[:cut]
             tokens = tokens[: next(m for m in range(len(tokens) + 1) if self._decode(tokens[:m]).startswith(text))]
         length = len(tokens) or 1
-        return {"text": text, "tokens": reply.tokens[:length], "log_likelihood": _rounded(reply.log_likelihood[:length])}
+        return {
+            "text": text,
+            "tokens": reply.tokens[:length],
+            "log_likelihood": _rounded(reply.log_likelihood[:length]),
+        }
 
     def _encode(self, text: str, *, context: bool = True) -> list[int]:
         special = context and not (self.tokenizer.bos_token and text.startswith(self.tokenizer.bos_token))
@@ -328,7 +338,11 @@ class LanguageModel:
 def _recording_files(chapter: str | None) -> list[Path]:
     if chapter:
         return [RECORDINGS / f"{chapter}.jsonl"]
-    names = {path.name.removesuffix(".journal") for path in RECORDINGS.glob("*.jsonl*") if path.suffix in (".jsonl", ".journal")}
+    names = {
+        path.name.removesuffix(".journal")
+        for path in RECORDINGS.glob("*.jsonl*")
+        if path.suffix in (".jsonl", ".journal")
+    }
     return [RECORDINGS / name for name in sorted(names)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from rag_utils import answers, stats
+from rag_utils import answers, data, manifest, retrieve, stats
 from rag_utils.data import SYSTEMS, Judged, Passage, Question
 from rag_utils.lm import LanguageModel
 from rag_utils.names import check_name
@@ -30,7 +30,9 @@ def ask(
                (1 if nothing is left of the reply after normalisation)
     """
     asked = [question for question in questions if passages is None or passages.get(question.id)]
-    texts = [prompt_text(reader, prompt, question, None if passages is None else passages[question.id]) for question in asked]
+    texts = [
+        prompt_text(reader, prompt, question, None if passages is None else passages[question.id]) for question in asked
+    ]
     replies = [samples[0] for samples in reader.generate(texts, max_new_tokens=max_new_tokens)] if texts else []
     rows = [
         {
@@ -78,13 +80,58 @@ def conditions(
     return table
 
 
+def sample(name: str, n: int) -> list[Question]:
+    """The first n questions of a benchmark in the order of the hash of their text, of NQ only the held-out quarter.
+
+    raises : ValueError if the benchmark has fewer
+    """
+    found = [question for question in data.load(name) if name != "nq" or data.held_out(question.text)]
+    if not 1 <= n <= len(found):
+        raise ValueError(f"{name} has {len(found)} questions to measure on, asked for {n}")
+    return sorted(found, key=lambda question: data.question_id(question.text))[:n]
+
+
+def benchmark(
+    reader: LanguageModel, name: str, n: int, *, prompts: Mapping[str, tuple[Prompt, Prompt]], max_new_tokens: int = 24
+) -> tuple[pd.DataFrame, dict]:
+    """`conditions` on a public benchmark, for each named pair (closed book, reading) of prompts: numbers per question only.
+
+    n       : questions; a benchmark with fewer is taken whole
+    returns : (rows without replies, what they were measured with)
+
+    Hard negatives are found by BM25: in the pool of all passages of NQ and SQuAD, among the question's own paragraphs for HotpotQA and
+    MuSiQue.
+    """
+    questions = sample(name, min(n, len(data.load(name))))
+    own = name in ("hotpotqa", "musique")
+    pool = retrieve.own_distractors if own else data.passages(name)
+    negatives = retrieve.hard_negatives(questions, pool, short="keep")
+    tables = []
+    for label, (closed, read) in prompts.items():
+        asked = conditions(reader, questions, negatives, closed=closed, read=read, max_new_tokens=max_new_tokens)
+        tables.append(asked.drop(columns="reply").assign(prompt=label))
+    entry = manifest.entries()[name]
+    facts = {
+        "reader": reader.name,
+        "fingerprint": reader.fingerprint,
+        "prompts": {one.name: one.digest for pair in prompts.values() for one in pair},
+        "max_new_tokens": max_new_tokens,
+        "source": entry.source,
+        "sha256": entry.sha256,
+        "questions": len(questions),
+        "without_hard_negative": sum(not found for found in negatives.values()),
+        "selection": "order of the SHA-256 of the question" + ("; the held-out quarter" if name == "nq" else ""),
+    }
+    return pd.concat(tables, ignore_index=True), facts
+
+
 def intervals(table: pd.DataFrame, metric: str, *, by: Sequence[str] = ("condition",), seed: int = 0) -> pd.DataFrame:
     """Mean and bootstrap interval over questions of one metric, for each group of rows in the order in which it first appears.
 
     returns : the columns of `by`, then value, low, high, n, unparsed
     raises  : ValueError for an unknown metric or a group with fewer than two questions
     """
-    answers_metric(metric)
+    _known(metric)
     rows = []
     for names, part in table.groupby(list(by), sort=False):
         estimate = stats.mean_interval(part[metric], groups=part["id"], rng=seed)
@@ -101,7 +148,7 @@ def differences(
     returns : index condition; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)
     raises  : ValueError for an unknown metric or condition
     """
-    answers_metric(metric)
+    _known(metric)
     wide = table.pivot(index="id", columns=column, values=metric)[list(dict.fromkeys(table[column]))]
     check_name(column, against, wide.columns)
     rows = {}
@@ -113,11 +160,6 @@ def differences(
         index=pd.Index(rows, name=column),
     )
     return found.assign(p_holm=stats.holm(found["p_value"]))
-
-
-def answers_metric(metric: str) -> str:
-    """The metric's own name, if there is one of that name; ValueError with near names otherwise."""
-    return check_name("metric", metric, answers.METRICS)
 
 
 def lexical_match(judged: Sequence[Judged]) -> pd.DataFrame:
@@ -134,3 +176,7 @@ def lexical_match(judged: Sequence[Judged]) -> pd.DataFrame:
             row[f"verdict_{answer.system}"] = None if answer.verdict is None else int(answer.verdict)
         rows.append(row)
     return pd.DataFrame(rows, columns=["id", *(f"{kind}_{name}" for name in SYSTEMS for kind in ("match", "verdict"))])
+
+
+def _known(metric: str) -> str:
+    return check_name("metric", metric, answers.METRICS)

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from tqdm.auto import tqdm
 
-TERMINAL = "RAG_COMPANION_TERMINAL"  # set by the command line, so that a notebook's kernel can write where the reader looks
+TERMINAL = (
+    "RAG_COMPANION_TERMINAL"  # set by the command line, so that a notebook's kernel can write where the reader looks
+)
 
 
 def track(items: Iterable, *, what: str, total: int | None = None, unit: str = "batch") -> Iterator:

@@ -73,6 +73,8 @@ def load(name: str | Path) -> Prompt:
         raise ValueError(f"the prompt file {path} cannot be read: {error}") from error
     parsed = string.Template(template)
     if not parsed.is_valid() or not parsed.get_identifiers():
-        raise ValueError(f"the prompt file {path} has no slot such as $question, or a stray $ (write $$ for a dollar sign)")
+        raise ValueError(
+            f"the prompt file {path} has no slot such as $question, or a stray $ (write $$ for a dollar sign)"
+        )
     plain = path.name.removesuffix(EXTENSION)
     return Prompt(plain, template, chat=plain.endswith(".chat"))

@@ -99,7 +99,9 @@ class Recordings:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
-        body = "".join(json.dumps({"key": key, **self._replies[key]}, ensure_ascii=False) + "\n" for key in sorted(self._replies))
+        body = "".join(
+            json.dumps({"key": key, **self._replies[key]}, ensure_ascii=False) + "\n" for key in sorted(self._replies)
+        )
         head = {"format": FORMAT, "replies": len(self._replies), "sha256": hashlib.sha256(body.encode()).hexdigest()}
         partial = self.path.with_name(self.path.name + ".partial")
         try:
@@ -128,7 +130,9 @@ class Recordings:
         try:
             stream = open(self.path.with_name(self.path.name + ".lock"), "w")
         except OSError as error:
-            raise RecordingError(f"{self.path.parent} cannot be written to: {error.strerror}; recording needs that.") from error
+            raise RecordingError(
+                f"{self.path.parent} cannot be written to: {error.strerror}; recording needs that."
+            ) from error
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -137,7 +141,9 @@ class Recordings:
             except OSError:
                 if time.monotonic() > until:
                     stream.close()
-                    raise RecordingError(f"another run is recording to {self.path}; wait for it to end or stop it.") from None
+                    raise RecordingError(
+                        f"another run is recording to {self.path}; wait for it to end or stop it."
+                    ) from None
                 time.sleep(0.1)
 
     def _cut_journal(self, end: int) -> None:
@@ -168,7 +174,9 @@ def _checksum(text: str) -> str:
 def _read_sealed(path: Path) -> dict[str, dict]:
     if not path.exists():
         return {}
-    restore = f"restore it (`git checkout -- {path.name}` in its folder), or delete it and record again with `make live`."
+    restore = (
+        f"restore it (`git checkout -- {path.name}` in its folder), or delete it and record again with `make live`."
+    )
     try:
         head, _, body = path.read_bytes().partition(b"\n")
         promised = json.loads(head)
@@ -176,10 +184,14 @@ def _read_sealed(path: Path) -> dict[str, dict]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordingError(f"{path} is damaged: its first line is not a header of recordings; {restore}") from error
     if promised.get("format") != FORMAT:
-        raise RecordingError(f"{path} has format {promised.get('format')}, this version reads format {FORMAT}; {restore}")
+        raise RecordingError(
+            f"{path} has format {promised.get('format')}, this version reads format {FORMAT}; {restore}"
+        )
     lines = body.count(b"\n")
     if lines != expected:
-        raise RecordingError(f"{path} is damaged: its header promises {expected} replies, {lines} whole lines are there; {restore}")
+        raise RecordingError(
+            f"{path} is damaged: its header promises {expected} replies, {lines} whole lines are there; {restore}"
+        )
     if hashlib.sha256(body).hexdigest() != digest:
         raise RecordingError(f"{path} is damaged: the checksum of its {lines} replies is wrong; {restore}")
     return {reply.pop("key"): reply for reply in map(json.loads, body.splitlines())}

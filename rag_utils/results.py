@@ -32,7 +32,9 @@ def load(chapter: str, dataset: str) -> tuple[pd.DataFrame, dict]:
             "RAG_COMPANION_DATA set to the benchmarks"
         ) from error
     except (ValueError, UnicodeDecodeError) as error:
-        raise ValueError(f"{table.relative_to(ROOT)} or its provenance is damaged ({type(error).__name__}); restore it") from error
+        raise ValueError(
+            f"{table.relative_to(ROOT)} or its provenance is damaged ({type(error).__name__}); restore it"
+        ) from error
 
 
 def save(chapter: str, dataset: str, rows: pd.DataFrame, provenance: dict) -> None:
@@ -42,12 +44,16 @@ def save(chapter: str, dataset: str, rows: pd.DataFrame, provenance: dict) -> No
     raises : ValueError if a column holds anything else
     """
     if "id" not in rows or rows.empty:
-        raise ValueError(f"rows of {dataset} need a column 'id' and at least one row, got columns {list(rows)}, {len(rows)} rows")
+        raise ValueError(
+            f"rows of {dataset} need a column 'id' and at least one row, got columns {list(rows)}, {len(rows)} rows"
+        )
     for name in rows.columns:
         words = rows[name][rows[name].map(lambda value: isinstance(value, str))]
         wrong = [value for value in words if not LABEL.fullmatch(value) or len(value) > 64]
         if wrong:
-            raise ValueError(f"column {name!r} of {dataset} holds {len(wrong)} texts; only ids, short labels and numbers are kept")
+            raise ValueError(
+                f"column {name!r} of {dataset} holds {len(wrong)} texts; only ids, short labels and numbers are kept"
+            )
     key = [name for name in ("id", "condition", "prompt") if name in rows]
     if rows.duplicated(key).any():
         raise ValueError(f"rows of {dataset} repeat {int(rows.duplicated(key).sum())} of their keys {key}")

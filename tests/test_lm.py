@@ -67,7 +67,12 @@ def test_greedy_equals_transformers_generate(which, request):
     for prompt, [reply] in zip(PROMPTS, ours, strict=True):
         ids = reader.tokenizer(prompt, return_tensors="pt").input_ids
         theirs = reader.model.generate(
-            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12, min_new_tokens=12, eos_token_id=-1
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=12,
+            min_new_tokens=12,
+            eos_token_id=-1,
         )[0]
         start = 1 if reader.model.config.is_encoder_decoder else ids.shape[1]
         assert list(reply.token_ids) == theirs[start:].tolist()
@@ -78,7 +83,9 @@ def test_greedy_equals_transformers_generate(which, request):
 @pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
 def test_a_reply_carries_the_raw_log_likelihood_whatever_the_temperature(which, temperature, request):
     reader = request.getfixturevalue(which)
-    for prompt, group in zip(PROMPTS, reader.generate(PROMPTS, n=3, temperature=temperature, max_new_tokens=8, stop=()), strict=True):
+    for prompt, group in zip(
+        PROMPTS, reader.generate(PROMPTS, n=3, temperature=temperature, max_new_tokens=8, stop=()), strict=True
+    ):
         for reply in group:
             expected = forward_log_likelihood(reader, prompt, list(reply.token_ids))
             assert reply.token_log_likelihood == pytest.approx(expected, abs=1e-4)
@@ -109,7 +116,9 @@ def test_scoring_a_reply_gives_the_likelihood_it_was_drawn_with(reader):
     for prompt, group in zip(PROMPTS, groups, strict=True):
         for reply in group:
             if reply.text and reader.tokenizer(reply.text).input_ids == list(reply.token_ids):
-                assert reader.log_likelihood([prompt], [reply.text])[0] == pytest.approx(reply.token_log_likelihood, abs=2e-5)
+                assert reader.log_likelihood([prompt], [reply.text])[0] == pytest.approx(
+                    reply.token_log_likelihood, abs=2e-5
+                )
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -123,7 +132,10 @@ def test_a_sample_depends_on_its_prompt_seed_and_index_only(which, order, size, 
     chosen = [PROMPTS[i] for i in order[:size]]
     part = other.generate(chosen, n=2, temperature=1.0, max_new_tokens=6, seed=3)
     assert samples_key(part) == samples_key([whole[i][:2] for i in order[:size]])
-    assert samples_key(other.generate(chosen, n=2, temperature=1.0, max_new_tokens=6, seed=4)) != samples_key(part) or size < 3
+    assert (
+        samples_key(other.generate(chosen, n=2, temperature=1.0, max_new_tokens=6, seed=4)) != samples_key(part)
+        or size < 3
+    )
 
 
 def test_samples_follow_the_distribution(reader):
@@ -139,7 +151,9 @@ def test_samples_follow_the_distribution(reader):
         expected = torch.softmax(logits / temperature, -1).numpy() * counts.sum()
         many = expected >= 5
         observed = np.append(counts[many], counts[~many].sum())
-        return chisquare(observed, np.append(expected[many], expected[~many].sum()) * observed.sum() / expected.sum()).pvalue
+        return chisquare(
+            observed, np.append(expected[many], expected[~many].sum()) * observed.sum() / expected.sum()
+        ).pvalue
 
     assert p_value(1.0) > 0.001
     assert p_value(0.8) < 1e-6
@@ -239,7 +253,9 @@ def test_more_samples_later_compute_only_the_new_ones(llama):
 
 def test_replay_names_count_chapter_and_command(llama):
     replay = lm.load(llama, chapter="05_x")
-    with pytest.raises(RecordingError, match=r"3 of 3 model calls are not recorded for chapter 05_x; `make live CHAPTER=05_x`"):
+    with pytest.raises(
+        RecordingError, match=r"3 of 3 model calls are not recorded for chapter 05_x; `make live CHAPTER=05_x`"
+    ):
         replay.generate(["a", "b", "c"])
 
 
@@ -270,7 +286,7 @@ def test_live_check_fails_when_the_model_says_something_else(llama, tmp_path):
 
 def test_live_check_fails_when_a_greedy_reply_was_not_the_likeliest(llama):
     live = lm.load(llama, mode="live", chapter="c")
-    [[reply]] = live.generate(["why?"], max_new_tokens=3, stop=())
+    live.generate(["why?"], max_new_tokens=3, stop=())
     live.close()
     path = lm.RECORDINGS / "c.jsonl"
     key = next(iter(live._answered))

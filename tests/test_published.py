@@ -102,8 +102,8 @@ def test_accuracy_exceeds_f1_only_in_the_noted_cells(table, pairs):
 def fits(f1, accuracy, right, wrong):
     """Is there a table of counts with these margins that rounds to the printed pair?
 
-    Both printed values may be off by `SLACK`: rounding is 0.05, and the recomputed Lexical Match values lie up to 0.16 from
-    the printed ones.
+    Both printed values may be off by `SLACK`: rounding is 0.05, and the recomputed Lexical Match values lie up to 0.16
+    from the printed ones.
     """
     n = right + wrong
     for tp in range(right + 1):

@@ -108,12 +108,14 @@ def test_a_reader_cannot_record(tmp_path):
         Recordings(sealed(tmp_path / "c.jsonl")).add([("k", REPLY)])
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="not run: this system has no /dev/full to stand for a full disk")
+@pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="not run: this system has no /dev/full to stand for a full disk"
+)
 def test_a_full_disk_is_said_and_loses_nothing(tmp_path):
     path = sealed(tmp_path / "c.jsonl")
     one = Recordings(path, writable=True)
     (tmp_path / "c.jsonl.journal").symlink_to("/dev/full")
-    with pytest.raises(RecordingError, match="1 replies could not be recorded .* No space left"):
+    with pytest.raises(RecordingError, match=r"1 replies could not be recorded .* No space left"):
         one.add([("new", REPLY)])
     (tmp_path / "c.jsonl.journal").unlink()
     assert "new" not in one and len(Recordings(path)) == 3

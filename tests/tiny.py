@@ -47,7 +47,9 @@ def t5(folder: Path, *, seed: int = 0) -> Profile:
         vocab_size=SIZE, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, initializer_factor=1.5,
         pad_token_id=0, eos_token_id=2, decoder_start_token_id=0,
     )  # fmt: skip
-    return Profile(name="tiny-t5", reader=_save(transformers.T5ForConditionalGeneration(config), folder), task="seq2seq")
+    return Profile(
+        name="tiny-t5", reader=_save(transformers.T5ForConditionalGeneration(config), folder), task="seq2seq"
+    )
 
 
 def deberta(folder: Path, *, seed: int = 0) -> Profile:

@@ -1,0 +1,235 @@
+"""Figures: the same bytes twice, labelled axes, marks that differ, what is drawn is what was given."""
+
+import struct
+from itertools import combinations
+from types import SimpleNamespace
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.colors import to_rgb
+
+from rag_utils import plots
+
+VALUE = {"quantity": "F1", "unit": "0-1", "better": "higher"}
+
+
+@pytest.fixture(autouse=True)
+def fresh_figures():
+    with matplotlib.rc_context():
+        yield
+    plt.close("all")
+
+
+def estimate(value, low, high):
+    return SimpleNamespace(value=value, low=low, high=high, n=100)
+
+
+def dots(**options):
+    rows = [estimate(0.5, 0.4, 0.7), estimate(0.3, 0.2, 0.35)]
+    return plots.dot_interval(plots.new_axes(2.5), rows, ["gold", "some variant"], rows="condition", **VALUE, **options)
+
+
+def grouped_table():
+    rows = [(group, mark, 0.5, 0.4, 0.6) for group in ("NQ", "HotpotQA") for mark in ("closed book", "gold")]
+    return pd.DataFrame(rows, columns=["group", "mark", "value", "low", "high"]).assign(published=[np.nan, 0.7] * 2)
+
+
+def groups(table=None):
+    table = grouped_table() if table is None else table
+    return plots.grouped_intervals(plots.new_axes(), table, rows="data set", **VALUE)
+
+
+def lines_table():
+    rows = [(n, mark, 0.5, 0.4, 0.6) for mark in ("SePer soft", "exact match") for n in (1, 5, 10)]
+    return pd.DataFrame(rows, columns=["samples", "mark", "value", "low", "high"])
+
+
+def lines(table=None, x_label="samples per question"):
+    table = lines_table() if table is None else table
+    return plots.interval_lines(plots.new_axes(), table, x="samples", x_label=x_label, **VALUE)
+
+
+def drawn(ax):
+    """Points that have a marker, as (x, y, colour, marker)."""
+    return [
+        (*line.get_xydata()[0], line.get_color(), line.get_marker())
+        for line in ax.get_lines()
+        if line.get_marker() not in ("None", "", None)
+    ]
+
+
+def dashed(ax):
+    return [line for line in ax.get_lines() if line.is_dashed()]
+
+
+@pytest.mark.parametrize("draw", [dots, groups, lines])
+def test_two_renders_are_the_same_bytes(draw):
+    one, two = plots.png(draw().figure), plots.png(draw().figure)
+    assert one == two
+    assert one.startswith(b"\x89PNG")
+    for chunk in (b"tIME", b"tEXt", b"iTXt", b"zTXt"):  # no date, no program
+        assert chunk not in one
+
+
+@pytest.mark.parametrize("draw", [dots, groups, lines])
+def test_every_figure_has_labels_and_a_white_ground(draw):
+    ax = draw()
+    assert ax.get_xlabel() and ax.get_ylabel()
+    assert "F1 (0-1), higher is better" in (ax.get_xlabel(), ax.get_ylabel())
+    assert ax.figure.get_facecolor() == ax.get_facecolor() == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize("draw", [lambda: dots(published=0.6), groups, lines])
+def test_nothing_is_cut_off_and_type_reads_on_a_phone(draw):
+    ax = draw()
+    data = plots.png(ax.figure)
+    width, _ = struct.unpack(">II", data[16:24])
+    assert width == round(5.2 * 160)
+    page, box = ax.figure.bbox, ax.get_tightbbox()
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1
+    for text in [ax.xaxis.label, ax.yaxis.label, *ax.get_xticklabels(), *ax.get_yticklabels()]:
+        assert text.get_fontsize() / 72 * 400 / 5.2 >= 11  # pixels when the figure is 400 wide
+
+
+def test_dots_and_published_value_are_where_they_should_be():
+    ax = dots(published=0.6)
+    assert [(x, y) for x, y, _, _ in drawn(ax)] == [(0.5, 0), (0.3, 1)]
+    assert [part[2:] for part in drawn(ax)] == [plots.MARKS["gold"], plots.NEUTRAL]
+    spans = [tuple(line.get_xdata()) for line in ax.get_lines() if len(line.get_xdata()) == 2 and not line.is_dashed()]
+    assert spans == [(0.4, 0.7), (0.2, 0.35)]
+    assert [line.get_xdata()[0] for line in dashed(ax)] == [0.6]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["gold", "some variant"]
+    bottom, top = ax.get_ylim()
+    assert bottom > top  # the first row is on top
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["published"]
+
+
+def test_published_per_row_and_scale():
+    ax = dots(published=[None, 33.0], scale=100, marks=["exact match", None])
+    assert [(x, y) for x, y, _, _ in drawn(ax)] == [(50.0, 0), (30.0, 1)]
+    assert drawn(ax)[0][2:] == plots.MARKS["exact match"]
+    (mark,) = dashed(ax)
+    assert list(mark.get_xdata()) == [33.0, 33.0]
+    assert np.mean(mark.get_ydata()) == 1
+    assert dots().get_legend() is None
+
+
+def test_grouped_intervals_keep_order_and_do_not_overlap():
+    ax = groups()
+    places = [y for _, y, _, _ in drawn(ax)]
+    assert places == sorted(places) and min(np.diff(places)) > 0.2
+    assert [round(place) for place in places] == [0, 0, 1, 1]
+    assert len([line for line in dashed(ax) if line.get_xdata()[0] == 0.7]) == 2
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["closed book", "gold", "published"]
+
+
+def test_lines_show_all_points_with_their_intervals():
+    ax = lines()
+    assert [len(line.get_xdata()) for line in ax.get_lines()] == [3, 3]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "5", "10"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["SePer soft", "exact match"]
+    assert sum(len(collection.get_segments()) for collection in ax.collections) == 6
+    assert len(dashed(lines(lines_table().assign(published=0.7)))) == 2
+
+
+def luminance(colour):
+    parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return float(np.dot([0.2126, 0.7152, 0.0722], parts))
+
+
+def test_marks_are_distinct_and_stand_out_from_white():
+    assert len(set(plots.MARKS.values())) == len(plots.MARKS) == len(plots.CONDITIONS) + len(plots.METHODS)
+    for family in (plots.CONDITIONS, plots.METHODS):
+        markers = [marker for _, marker in family.values()]
+        assert len(set(markers)) == len(markers)  # never colour alone
+    assert len({colour for colour, _ in plots.CONDITIONS.values()}) == len(plots.CONDITIONS)
+    for colour, _ in [*plots.MARKS.values(), plots.NEUTRAL]:
+        assert 1.05 / (luminance(colour) + 0.05) >= 3.5
+
+
+def test_the_six_colours_differ_for_colour_blind_eyes():
+    """Simulated full deuteranopia and protanopia (Machado, Oliveira and Fernandes 2009), distance in linear RGB."""
+    protan = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    deutan = [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    colours = sorted({colour for colour, _ in plots.MARKS.values()})
+
+    def seen(matrix, colour):
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        return np.clip(np.array(matrix) @ linear, 0, 1) ** (1 / 2.2)
+
+    assert len(colours) == 6
+    for matrix in (protan, deutan):
+        assert min(np.linalg.norm(seen(matrix, a) - seen(matrix, b)) for a, b in combinations(colours, 2)) > 0.1
+
+
+def test_mark_names():
+    assert plots.mark("gold") == plots.MARKS["gold"]
+    with pytest.raises(ValueError, match="did you mean 'hard negative'"):
+        plots.mark("hard negativ")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"quantity": ""},
+        {"unit": " "},
+        {"unit": None},
+        {"better": "more"},
+        {"rows": ""},
+        {"labels": ["a"]},
+        {"labels": ["a", "a"]},
+        {"estimates": [], "labels": []},
+        {"estimates": [estimate(0.5, 0.6, 0.4)] * 2},
+        {"estimates": [estimate(float("nan"), 0.4, 0.6)] * 2},
+        {"marks": ["gold"]},
+        {"marks": ["gold", "golden"]},
+        {"published": [0.5]},
+        {"published": float("nan")},
+        {"scale": float("inf")},
+    ],
+)
+def test_dot_interval_refuses(options):
+    given = {"estimates": [estimate(0.5, 0.4, 0.6)] * 2, "labels": ["a", "b"], "rows": "r", **VALUE, **options}
+    with pytest.raises(ValueError, match=r"got|wanted|unknown"):
+        plots.dot_interval(plots.new_axes(), given.pop("estimates"), given.pop("labels"), **given)
+
+
+@pytest.mark.parametrize("draw, table", [(groups, grouped_table), (lines, lines_table)])
+def test_tables_are_checked(draw, table):
+    good = table()
+    for bad in (
+        good.drop(columns="low"),
+        good.iloc[:0],
+        pd.concat([good, good]),
+        good.assign(value=np.nan),
+        good.assign(low=0.9),
+        good.assign(mark="no such method"),
+    ):
+        with pytest.raises(ValueError):
+            draw(bad)
+
+
+def test_axes_are_required():
+    ax = plots.new_axes()
+    with pytest.raises(TypeError):
+        plots.dot_interval(ax, [estimate(0.5, 0.4, 0.6)], ["a"])
+    with pytest.raises(ValueError, match="x_label"):
+        lines(x_label="")
+    for height in (0, 40, float("nan"), "3"):
+        with pytest.raises(ValueError, match="height"):
+            plots.new_axes(height)
+
+
+def test_long_axis_label_gives_the_direction_its_own_line():
+    ax = plots.new_axes()
+    value = {"quantity": "correlation with the human label", "unit": "Pearson r", "better": "higher"}
+    plots.dot_interval(ax, [estimate(0.5, 0.4, 0.6)], ["a"], rows="variant", **value)
+    assert ax.get_xlabel().splitlines()[-1] == "higher is better"
+    assert plots.axis_label("latency", "seconds", "lower") == "latency (seconds), lower is better"
+    assert plots.axis_label("position", "rank", "neither") == "position (rank)"
