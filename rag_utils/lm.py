@@ -271,7 +271,7 @@ class LanguageModel:
             finished=finished,
             batch_tokens=self.profile.batch_tokens,
         )
-        for batch in self._tracked(batches, "replies"):
+        for batch in track(batches, what=f"{self.name}, replies", total=len(prompts)):
             self.computed_tokens += sum(len(encoded[i]) + sum(len(r.tokens) for r in replies) for i, replies in batch)
             yield [
                 (keys[prompts[i], index], self._trim(reply, stop, ends))
@@ -285,12 +285,9 @@ class LanguageModel:
         continuations = [self._encode(continuation, context=False) for _, continuation in pairs]
         self._check_window([[*a, *b] for a, b in zip(contexts, continuations, strict=True)], 0)
         batches = decode.score(self.model, contexts, continuations, batch_tokens=self.profile.batch_tokens)
-        for batch in self._tracked(batches, "log-likelihoods"):
+        for batch in track(batches, what=f"{self.name}, log-likelihoods", total=len(pairs)):
             self.computed_tokens += sum(len(contexts[i]) + len(continuations[i]) for i, *_ in batch)
             yield [(keys[pairs[i]], {"log_likelihood": _rounded(values)}) for i, values, _ in batch]
-
-    def _tracked(self, batches, what):
-        return track(batches, what=f"{self.profile.name}: {what}")
 
     def _trim(self, reply: decode.Reply, stop, ends) -> dict:
         """What is kept of a reply: the text before the stop string and the tokens that it is made of."""

@@ -21,8 +21,8 @@ from matplotlib.lines import Line2D
 from rag_utils.names import check_name
 
 STYLE = Path(__file__).with_name("companion.mplstyle")
-BLACK, BLUE, VERMILLION = "#000000", "#0072B2", "#D55E00"  # Okabe and Ito
-GREEN, PURPLE, ORANGE = "#007A5A", "#A8578A", "#A66F00"  # theirs, darker: at least 3.8 to 1 on white
+# Okabe and Ito, with brown for their orange, yellow and sky blue, which are below 3 to 1 on white
+BLACK, BLUE, VERMILLION, GREEN, PURPLE, BROWN = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#6B3A00"
 NEUTRAL = ("#444444", "o")
 DASHES = {"color": "#222222", "linestyle": (0, (3, 1.5)), "linewidth": 1.5}  # the published value, everywhere
 SIZES = {
@@ -44,22 +44,22 @@ CONDITIONS = {
     "hard negative": (VERMILLION, "s"),
     "random passage": (PURPLE, "v"),
     "retrieved": (GREEN, "D"),
-    "full context": (ORANGE, "P"),
+    "full context": (BROWN, "P"),
 }
 METHODS = {
     "human": (BLACK, "*"),
     "exact match": (VERMILLION, "X"),
-    "token F1": (ORANGE, "s"),
+    "token F1": (BROWN, "s"),
     "lexical match": (GREEN, "v"),
     "entailment": (PURPLE, "P"),
     "judge": (PURPLE, "h"),
     "semantic entropy": (GREEN, "<"),
-    "perplexity": (ORANGE, ">"),
+    "perplexity": (BROWN, ">"),
     "SePer soft": (BLUE, "D"),
     "SePer hard": (BLACK, "d"),
     "eRAG": (VERMILLION, "^"),
     "DENSE": (GREEN, "p"),
-    "ECoRAG": (ORANGE, "o"),
+    "ECoRAG": (BROWN, "o"),
     "MoI": (BLUE, (4, 1, 0)),  # a star of four points
 }
 MARKS = CONDITIONS | METHODS  # name -> (colour, marker); no two share both
@@ -148,9 +148,7 @@ def dot_interval(
     _value_axis(ax, quantity, unit, better, rows)
     factor = _finite("scale", scale)
     for row, (estimate, name) in enumerate(zip(estimates, names, strict=True)):
-        _interval(
-            ax, row, *(factor * _finite(part, getattr(estimate, part)) for part in ("value", "low", "high")), name
-        )
+        _interval(ax, row, *(factor * getattr(estimate, part) for part in ("value", "low", "high")), name)
     if isinstance(published, Real):
         ax.axvline(_finite("published", published), **DASHES, zorder=1.5)
     else:
@@ -183,7 +181,7 @@ def grouped_intervals(ax: Axes, table: pd.DataFrame, *, quantity: str, unit: str
     printed = False
     for record in table.to_dict("records"):
         row = groups.index(record["group"]) + step * (names.index(record["mark"]) - (len(names) - 1) / 2)
-        _interval(ax, row, *(_finite(part, record[part]) for part in ("value", "low", "high")), record["mark"])
+        _interval(ax, row, record["value"], record["low"], record["high"], record["mark"])
         if not pd.isna(record.get("published")):
             _printed(ax, row, _finite("published", record["published"]), 0.55 * step)
             printed = True
@@ -219,9 +217,8 @@ def interval_lines(
         colour, marker = mark(name)
         shift = 0.12 * nearest * (number - (len(names) - 1) / 2) / max(1, len(names) - 1)  # keeps intervals apart
         part = table[table["mark"] == name].sort_values(x)
-        for column in ("value", "low", "high"):
-            for value in part[column]:
-                _finite(column, value)
+        for value, low, high in part[["value", "low", "high"]].itertuples(index=False):
+            _ordered(value, low, high)
         at = part[x].astype(float) + shift
         ax.plot(at, part["value"], color=colour, **_point(marker), zorder=3)
         ax.vlines(at, part["low"], part["high"], color=colour, linewidth=2, zorder=2)
@@ -259,11 +256,17 @@ def _rows(ax: Axes, labels: Sequence[str]) -> None:
 
 
 def _interval(ax: Axes, row: float, value: float, low: float, high: float, name: str | None) -> None:
-    if low > high:
-        raise ValueError(f"wanted low <= high, got {low} and {high}")
+    _ordered(value, low, high)
     colour, marker = NEUTRAL if name is None else mark(name)
     ax.plot([low, high], [row, row], color=colour, linewidth=2, solid_capstyle="butt", zorder=2)
     ax.plot([value], [row], color=colour, **_point(marker), zorder=3)
+
+
+def _ordered(value: float, low: float, high: float) -> None:
+    for name, number in (("value", value), ("low", low), ("high", high)):
+        _finite(name, number)
+    if low > high:
+        raise ValueError(f"wanted low <= high, got {low} and {high}")
 
 
 def _printed(ax: Axes, row: float, value: float, half: float) -> None:

@@ -2,27 +2,30 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tqdm.auto import tqdm
 
-TERMINAL = (
-    "RAG_COMPANION_TERMINAL"  # set by the command line, so that a notebook's kernel can write where the reader looks
-)
+TERMINAL = "RAG_COMPANION_TERMINAL"  # set by the command line, so that a notebook's kernel can write where the reader looks
 
 
-def track(items: Iterable, *, what: str, total: int | None = None, unit: str = "batch") -> Iterator:
-    """Yield `items`, showing one line that says how far the work is and disappears at the end.
+def track(batches: Iterable[Sequence], *, what: str, total: int) -> Iterator[Sequence]:
+    """Yield the batches, showing on one line how many of `total` items are done; the line disappears at the end.
 
-    The line is off if TQDM_DISABLE or CI is set, so that neither a page nor a log ever holds it.
+    It is off if TQDM_DISABLE or CI is set, so that neither a page nor a log ever holds it.
     """
-    terminal = os.environ.get(TERMINAL)
     disabled = bool(os.environ.get("CI")) or os.environ.get("TQDM_DISABLE", "0") not in ("", "0")
-    if not terminal or disabled:
-        yield from tqdm(items, desc=what, total=total, unit=unit, leave=False, disable=disabled)
-        return
-    with open(terminal, "w") as stream:
-        yield from tqdm(items, desc=what, total=total, unit=unit, leave=False, file=stream, dynamic_ncols=True)
+    terminal = None if disabled else os.environ.get(TERMINAL)
+    options = {"desc": what, "total": total, "unit": "call", "leave": False, "disable": disabled}
+    stream = open(terminal, "w") if terminal else None
+    try:
+        with tqdm(**options, **({"file": stream, "dynamic_ncols": True} if stream else {})) as line:
+            for batch in batches:
+                yield batch
+                line.update(len(batch))
+    finally:
+        if stream:
+            stream.close()
 
 
 def terminal_name() -> str | None:

@@ -138,9 +138,8 @@ def test_lines_show_all_points_with_their_intervals():
     assert len(dashed(lines(lines_table().assign(published=0.7)))) == 2
 
 
-def luminance(colour):
-    parts = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
-    return float(np.dot([0.2126, 0.7152, 0.0722], parts))
+def linear(colour):
+    return np.array([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)])
 
 
 def test_marks_are_distinct_and_stand_out_from_white():
@@ -150,22 +149,36 @@ def test_marks_are_distinct_and_stand_out_from_white():
         assert len(set(markers)) == len(markers)  # never colour alone
     assert len({colour for colour, _ in plots.CONDITIONS.values()}) == len(plots.CONDITIONS)
     for colour, _ in [*plots.MARKS.values(), plots.NEUTRAL]:
-        assert 1.05 / (luminance(colour) + 0.05) >= 3.5
+        assert 1.05 / (linear(colour) @ [0.2126, 0.7152, 0.0722] + 0.05) >= 3  # WCAG 2.1, 1.4.11
 
 
-def test_the_six_colours_differ_for_colour_blind_eyes():
-    """Simulated full deuteranopia and protanopia (Machado, Oliveira and Fernandes 2009), distance in linear RGB."""
+def least_distance(colours):
+    """Smallest CIE 1976 distance of two colours, as seen with full colour vision, protanopia and deuteranopia.
+
+    Simulation by the matrices of Machado, Oliveira and Fernandes 2009 at full severity, on linear RGB.
+    """
     protan = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
     deutan = [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
-    colours = sorted({colour for colour, _ in plots.MARKS.values()})
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 
-    def seen(matrix, colour):
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
-        return np.clip(np.array(matrix) @ linear, 0, 1) ** (1 / 2.2)
+    def lab(matrix, colour):
+        xyz = to_xyz @ np.clip(np.array(matrix) @ linear(colour), 0, 1) / [0.9505, 1, 1.089]
+        x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+        return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
-    assert len(colours) == 6
-    for matrix in (protan, deutan):
-        assert min(np.linalg.norm(seen(matrix, a) - seen(matrix, b)) for a, b in combinations(colours, 2)) > 0.1
+    return min(
+        np.linalg.norm(lab(matrix, a) - lab(matrix, b))
+        for matrix in (np.eye(3), protan, deutan)
+        for a, b in combinations(colours, 2)
+    )
+
+
+def test_colours_differ_for_colour_blind_eyes():
+    okabe_ito = ["#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
+    ours = sorted({colour for colour, _ in plots.MARKS.values()})
+    assert len(ours) == 6
+    assert least_distance(ours) >= least_distance(okabe_ito) > 17
+    assert least_distance(["#D55E00", "#A66F00"]) < 1  # a darker orange, which also has the contrast, would not do
 
 
 def test_mark_names():
@@ -200,7 +213,7 @@ def test_dot_interval_refuses(options):
         plots.dot_interval(plots.new_axes(), given.pop("estimates"), given.pop("labels"), **given)
 
 
-@pytest.mark.parametrize("draw, table", [(groups, grouped_table), (lines, lines_table)])
+@pytest.mark.parametrize(("draw", "table"), [(groups, grouped_table), (lines, lines_table)])
 def test_tables_are_checked(draw, table):
     good = table()
     for bad in (
