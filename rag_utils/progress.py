@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from tqdm.auto import tqdm
 
@@ -26,6 +27,20 @@ def track(batches: Iterable[Sequence], *, what: str, total: int) -> Iterator[Seq
     finally:
         if stream:
             stream.close()
+
+
+@contextmanager
+def no_loading_bars() -> Iterator[None]:
+    """Hide the bars that transformers draws while it loads weights; they would end up in a page."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def terminal_name() -> str | None:

@@ -18,6 +18,7 @@ import numpy as np
 from rag_utils.answers import contains_answer, normalize
 from rag_utils.data import Passage, Question
 from rag_utils.names import check_name
+from rag_utils.progress import no_loading_bars
 
 Run = dict[str, dict[str, float]]
 Qrels = dict[str, dict[str, int]]
@@ -191,15 +192,9 @@ def encoder() -> Encoder:
             "requirements-models.lock`, or `make book`, which does it."
         )
     from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
+    with no_loading_bars():
         model = SentenceTransformer(str(Path(found.origin).parent / "model"), device="cpu", local_files_only=True)
-    finally:
-        if shown:
-            logging.enable_progress_bar()
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):

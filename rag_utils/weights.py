@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rag_utils.cache import cache_dir, make_dir
 from rag_utils.profiles import EMBEDDED, Profile
+from rag_utils.progress import no_loading_bars
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 CONVERSION = 1  # counted up when the conversion changes what the model computes
@@ -94,7 +95,8 @@ def _convert(gguf: Path, target: Path) -> None:
     scratch = Path(tempfile.mkdtemp(prefix=".converting-", dir=target.parent))
     try:
         source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
-        quantised = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+        with no_loading_bars():
+            quantised = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
         config = AutoConfig.from_pretrained(**source)
         for attribute in ("quantization_config", "_name_or_path"):
             if hasattr(config, attribute):
@@ -131,10 +133,11 @@ def _from_pretrained(name, task: str, profile: Profile, *, revision: str | None 
     }
     options = {"revision": revision} if revision else {}
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
-        model = kinds[task].from_pretrained(
-            name, dtype=getattr(torch, profile.dtype), use_safetensors=True, trust_remote_code=False, **options
-        )
+        with no_loading_bars():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
+            model = kinds[task].from_pretrained(
+                name, dtype=getattr(torch, profile.dtype), use_safetensors=True, trust_remote_code=False, **options
+            )
     except (OSError, ValueError) as error:
         if name == EMBEDDED or Path(name).is_dir():
             raise WeightsError(f"the model in {name} cannot be read: {error}") from error
