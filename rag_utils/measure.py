@@ -10,6 +10,7 @@ from rag_utils.lm import LanguageModel
 from rag_utils.names import check_name
 from rag_utils.prompts import Prompt
 
+SYSTEM_TITLES = dict(zip(SYSTEMS, ("DPR-FiD", "InstructGPT", "ChatGPT", "GPT-4", "BingChat"), strict=True))  # as in SePer, Table 1
 CLOSED, GOLD, NEGATIVE = "closed book", "gold", "hard negative"
 
 
@@ -92,10 +93,11 @@ def sample(name: str, n: int) -> list[Question]:
 
 
 def benchmark(
-    reader: LanguageModel, name: str, n: int, *, prompts: Mapping[str, tuple[Prompt, Prompt]], max_new_tokens: int = 24
+    reader: LanguageModel, name: str, n: int, *, forms: Mapping[str, tuple[Prompt, Prompt]], max_new_tokens: int = 24
 ) -> tuple[pd.DataFrame, dict]:
-    """`conditions` on a public benchmark, for each named pair (closed book, reading) of prompts: numbers per question only.
+    """`conditions` on a public benchmark, for each named pair of prompts (closed book, reading): numbers per question only.
 
+    forms   : as `prompts.FORMS`
     n       : questions; a benchmark with fewer is taken whole
     returns : (rows without replies, what they were measured with)
 
@@ -107,14 +109,14 @@ def benchmark(
     pool = retrieve.own_distractors if own else data.passages(name)
     negatives = retrieve.hard_negatives(questions, pool, short="keep")
     tables = []
-    for label, (closed, read) in prompts.items():
+    for label, (closed, read) in forms.items():
         asked = conditions(reader, questions, negatives, closed=closed, read=read, max_new_tokens=max_new_tokens)
         tables.append(asked.drop(columns="reply").assign(prompt=label))
     entry = manifest.entries()[name]
     facts = {
         "reader": reader.name,
         "fingerprint": reader.fingerprint,
-        "prompts": {one.name: one.digest for pair in prompts.values() for one in pair},
+        "prompts": {one.name: one.digest for pair in forms.values() for one in pair},
         "max_new_tokens": max_new_tokens,
         "source": entry.source,
         "sha256": entry.sha256,
@@ -160,6 +162,12 @@ def differences(
         index=pd.Index(rows, name=column),
     )
     return found.assign(p_holm=stats.holm(found["p_value"]))
+
+
+def evouna() -> tuple[pd.DataFrame, dict]:
+    """`lexical_match` on EVOUNA-NQ, and where that file comes from."""
+    entry = manifest.entries()["evouna_nq"]
+    return lexical_match(data.load_judged("evouna_nq")), {"source": entry.source, "sha256": entry.sha256}
 
 
 def lexical_match(judged: Sequence[Judged]) -> pd.DataFrame:

@@ -78,3 +78,14 @@ def load(name: str | Path) -> Prompt:
         )
     plain = path.name.removesuffix(EXTENSION)
     return Prompt(plain, template, chat=plain.endswith(".chat"))
+
+
+FORMS = {
+    label: (load(closed), load(read))
+    for label, closed, read in (
+        ("three examples", "closed_examples", "read_examples"),
+        ("question first", "closed_examples", "read_question_first"),
+        ("no examples", "closed_plain", "read_plain"),
+        ("instruction", "seper_closed.chat", "seper_read.chat"),
+    )
+}  # ways to ask, as (without documents, with documents)

@@ -265,6 +265,29 @@ def interval_text(estimate, digits: int = 2, *, scale: float = 1) -> str:
     return f"{_fixed(scale * value, digits)} [{_fixed(scale * low, digits)}, {_fixed(scale * high, digits)}]"
 
 
+def interval_table(table: pd.DataFrame, *, digits: int = 3) -> pd.DataFrame:
+    """A table of estimates for display: `value`, `low`, `high` as one column of text, p values with four digits, the rest as it is.
+
+    table  : columns value, low, high and any others; the columns group, kind, condition and prompt become the index
+    raises : ValueError if one of the three is missing
+
+    >>> print(interval_table(pd.DataFrame({"value": [0.5], "low": [0.4], "high": [0.6], "n": [60]})))
+          value [low, high]   n
+    0  0.500 [0.400, 0.600]  60
+    """
+    missing = {"value", "low", "high"} - set(table.columns)
+    if missing:
+        raise ValueError(f"interval_table: wanted columns value, low and high, missing {sorted(missing)}")
+    names = [name for name in ("group", "kind", "condition", "prompt") if name in table.columns]
+    shown = _Table(table.set_index(names) if names else table)
+    text = [interval_text(row, digits) for row in shown.assign(n=shown.get("n", 1)).itertuples()]
+    shown.insert(0, COLUMNS[0], text)
+    for name in ("p_value", "p_holm"):
+        if name in shown:
+            shown[name] = [f"{value:.4f}" if value >= 0.0001 else "< 0.0001" for value in shown[name]]
+    return shown.drop(columns=["value", "low", "high"])
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One row of a comparison table.
