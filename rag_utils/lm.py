@@ -46,7 +46,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class LiveCheck:
-    """What a live check compared. It prints as one sentence that is the same on every machine that passes."""
+    """What a live check compared. It prints as one sentence, which is the same on every machine that passes."""
 
     calls: int
     recorded: int
@@ -55,7 +55,7 @@ class LiveCheck:
 
     def __str__(self) -> str:
         return (
-            f"{self.calls} of {self.recorded} recorded calls computed again: {self.tokens} tokens within 0.02 nat each, "
+            f"{self.calls} of {self.recorded} recorded calls computed again: {self.tokens} tokens within 0.02 nat each,\n"
             f"{self.greedy} greedy replies reproduced."
         )
 

@@ -129,7 +129,7 @@ def value_verdict(
             raise ValueError("exact_within: only the same answers can be recomputed, got another model or other data")
         gap = abs(scale * value - published)
         word = "reproduced" if gap <= within + _CLOSE else "differs"
-        return Verdict(word, f"recomputed on the same answers: off by {gap:.3g}, allowed {within:g}")
+        return Verdict(word, f"same answers, off by {gap:.2f} (allowed {within:g})")
     other = _other(same_model, same_data)
     if high - low <= _CLOSE:
         return Verdict("undecided", "an interval without width says nothing about the error")
