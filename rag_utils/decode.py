@@ -1,16 +1,24 @@
-"""The loop that runs a model: many prompts to sampled replies, many texts to log-likelihoods.
+"""The loop that runs a model over a prefix tree: what texts have in common is read once, and all live replies grow together.
 
-Prompts of similar length share a batch, a batch is bounded by a budget of tokens, a prompt is read once for all its samples, and a
-finished reply leaves the batch. Works for decoder-only models and for encoder-decoders; on CPU and GPU.
+The texts form a tree of segments (`tree.py`). Segments are read in batches bounded by a budget of tokens, each behind the keys and
+values of what comes before it; those are kept only while something below still needs them, because one branch is finished before the
+next is begun. Texts that end wait until there are enough of them, then one token is drawn for all at each step, and a finished reply
+leaves the batch. Encoder-decoders and models with a sliding window cannot share beginnings in this way: they read plain batches.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from transformers import DynamicCache
+
+from rag_utils.tree import Node, prefix_tree, size
 
 Tokens = list[int]
+ALLOWANCE = 0.03  # share of the distinct tokens that may be read twice so that steps are fewer and larger
+SLICE = 256  # positions whose distribution over the vocabulary is held at once
 
 
 @dataclass(frozen=True)
@@ -19,6 +27,22 @@ class Reply:
 
     tokens: Tokens
     log_likelihood: list[float]
+
+
+@dataclass
+class Count:
+    """Tokens that the model read or wrote. `distinct` is what no way of sharing beginnings could save."""
+
+    computed: int = 0
+    distinct: int = 0
+
+
+def shares_prefixes(model) -> bool:
+    """Whether this model reads a prefix tree; otherwise it reads plain batches."""
+    config = model.config.get_text_config()
+    sliding = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    return not model.config.is_encoder_decoder and not sliding and kinds == {"full_attention"}
 
 
 @torch.inference_mode()
@@ -30,6 +54,7 @@ def sample(
     temperature: float,
     finished: Callable[[Tokens], bool],
     batch_tokens: int,
+    count: Count | None = None,
 ) -> Iterator[list[tuple[int, list[Reply]]]]:
     """Yield, batch by batch, (index of the prompt, its replies).
 
@@ -38,36 +63,50 @@ def sample(
     temperature : 0 takes the likeliest token; otherwise the inverse of the cumulative distribution of softmax(logits / temperature)
     finished    : whether a reply ends with its last token
     """
-    lengths = [len(prompt) + uniforms[i].shape[1] for i, prompt in enumerate(prompts)]
-    weights = [len(uniforms[i]) for i in range(len(prompts))]
-    for batch in batches(lengths, weights, batch_tokens):
-        reader = _reader(model)
-        logits = reader.read([prompts[i] for i in batch], [weights[i] for i in batch])
-        numbers = np.concatenate([uniforms[i] for i in batch])
-        replies = _draw(reader, logits, numbers, temperature, finished)
-        bounds = np.cumsum([0, *(weights[i] for i in batch)])
-        yield [(i, replies[bounds[row] : bounds[row + 1]]) for row, i in enumerate(batch)]
+    count = Count() if count is None else count
+    if shares_prefixes(model):
+        count.distinct += size(prefix_tree(prompts))
+        groups = _ended(model, prefix_tree(prompts, allowance=ALLOWANCE), batch_tokens, count)
+    else:
+        groups = _plain(model, prompts, [len(numbers) for numbers in uniforms], batch_tokens, count)
+    for waiting in _pooled(groups, uniforms, batch_tokens):
+        order = [i for group in waiting for i in group.texts]
+        numbers = np.concatenate([uniforms[i] for i in order])
+        rows = np.repeat(np.arange(len(order)), [len(uniforms[i]) for i in order])
+        state = waiting[0].state if len(waiting) == 1 else _Past.join([group.state for group in waiting])
+        logits = torch.cat([group.logits for group in waiting])
+        rows = torch.as_tensor(rows, device=logits.device)
+        if len(rows) != len(order):
+            state.keep(rows)
+            logits = logits[rows]
+        replies = iter(_draw(model, state, logits, numbers, temperature, finished, count))
+        yield [(i, [next(replies) for _ in range(len(uniforms[i]))]) for i in order]
 
 
 @torch.inference_mode()
 def score(
-    model, contexts: Sequence[Tokens], continuations: Sequence[Tokens], *, batch_tokens: int
+    model,
+    contexts: Sequence[Tokens],
+    continuations: Sequence[Tokens],
+    *,
+    batch_tokens: int,
+    count: Count | None = None,
 ) -> Iterator[list[tuple[int, np.ndarray, np.ndarray]]]:
     """Yield, batch by batch, (index, log-likelihood of each continuation token, lead of the likeliest token over it), in nats.
 
     The lead is 0 where the continuation's token is the likeliest one.
     """
-    lengths = [len(context) + len(continuation) for context, continuation in zip(contexts, continuations, strict=True)]
-    for batch in batches(lengths, [1] * len(lengths), batch_tokens):
-        logits = _reader(model).score([contexts[i] for i in batch], [continuations[i] for i in batch])
-        rows = []
-        for i, row in zip(batch, logits, strict=True):
-            log_probability = torch.log_softmax(row.float(), dim=-1)
-            tokens = torch.tensor(continuations[i], device=row.device)
-            chosen = log_probability.gather(1, tokens[:, None])[:, 0]
-            lead = log_probability.max(dim=-1).values - chosen
-            rows.append((i, chosen.cpu().numpy().astype(np.float64), lead.cpu().numpy().astype(np.float64)))
-        yield rows
+    count = Count() if count is None else count
+    if not shares_prefixes(model):
+        yield from _plain_scores(model, contexts, continuations, batch_tokens, count)
+        return
+    texts = [[*context, *continuation] for context, continuation in zip(contexts, continuations, strict=True)]
+    root = prefix_tree(texts, allowance=ALLOWANCE)
+    count.distinct += size(prefix_tree(texts))
+    wanted = _first_wanted(root, [len(context) for context in contexts])
+    for ended, _, _ in _visit(model, _start(root), batch_tokens, count, wanted):
+        ways = [(pending.node, np.concatenate(pending.scores, axis=1)) for pending in ended]
+        yield [(i, *way[:, len(contexts[i]) :]) for node, way in ways for i in node.ends]
 
 
 def batches(lengths: Sequence[int], weights: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
@@ -91,7 +130,159 @@ def batches(lengths: Sequence[int], weights: Sequence[int], batch_tokens: int) -
         yield batch
 
 
-def _draw(reader, logits, numbers: np.ndarray, temperature: float, finished) -> list[Reply]:
+# --- reading the tree ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Pending:
+    """A segment to read: behind which keys and values, and the scores of the tokens on the way to it."""
+
+    node: Node
+    past: "_Past | None"
+    scores: list[np.ndarray]
+    first: np.ndarray  # (2, 1): log-likelihood and lead of its first token, known from the segment before
+
+
+@dataclass
+class _Group:
+    """Texts that were read to their end: one row each of `state` and of `logits`, the distribution of their next token."""
+
+    texts: list[int]
+    lengths: list[int]
+    state: object
+    logits: torch.Tensor
+
+
+UNKNOWN = np.full((2, 1), np.nan)
+
+
+def _start(root: Node) -> list[_Pending]:
+    nodes = [root] if root.tokens else root.children
+    return [_Pending(node, None, [], UNKNOWN) for node in nodes]
+
+
+def _visit(model, waiting: list[_Pending], batch_tokens: int, count: Count, wanted: dict[int, int] | None):
+    """Read the segments and all below them, one batch at a time; yield (segments, their keys and values, logits of their last tokens).
+
+    wanted : per node (by id) the first position whose token is to be scored; None scores nothing
+    """
+    for batch in batches([pending.node.stop for pending in waiting], [1] * len(waiting), batch_tokens):
+        chosen = [waiting[i] for i in batch]
+        keep = 1 if wanted is None else max(_positions_wanted(pending.node, wanted) for pending in chosen)
+        past, logits = _read(model, chosen, keep)
+        count.computed += sum(len(pending.node.tokens) for pending in chosen)
+        below = []
+        for row, pending in enumerate(chosen):
+            node = pending.node
+            first = [UNKNOWN] * len(node.children)
+            if wanted is not None:
+                pending.scores.append(_segment_scores(node, pending.first, logits[row]))
+                heads = [child.tokens[0] for child in node.children if wanted[id(child)] <= node.stop]
+                if heads:
+                    known = _token_scores(logits[row, -1:].expand(len(heads), -1), heads)
+                    columns = iter(np.split(known, len(heads), axis=1))
+                    first = [next(columns) if wanted[id(child)] <= node.stop else UNKNOWN for child in node.children]
+            if node.children:
+                row_past = past.row(row)
+                below += [
+                    _Pending(c, row_past, list(pending.scores), f) for c, f in zip(node.children, first, strict=True)
+                ]
+        ended = [row for row, pending in enumerate(chosen) if pending.node.ends]
+        if ended:
+            yield [chosen[row] for row in ended], past.take(ended), logits[ended, -1]
+        del past, logits
+        yield from _visit(model, below, batch_tokens, count, wanted)
+
+
+def _read(model, chosen: list[_Pending], keep: int) -> tuple["_Past", torch.Tensor]:
+    """One pass over a batch of segments: keys and values of their texts so far, logits of their last `keep` places."""
+    ids, mask = _pad([pending.node.tokens for pending in chosen], "left", model.device)
+    places = (mask.cumsum(dim=1) - 1).clamp(min=0)
+    starts = torch.tensor([pending.node.start for pending in chosen], device=model.device)
+    past = _Past.stack([pending.past for pending in chosen])
+    if past is None:
+        past = _Past(DynamicCache(), mask)
+    else:
+        past.mask = torch.cat([past.mask, mask], dim=1)
+    logits = model(
+        input_ids=ids,
+        attention_mask=past.mask,
+        position_ids=places + starts[:, None],
+        past_key_values=past.cache,
+        use_cache=True,
+        logits_to_keep=keep,
+    ).logits
+    return past, logits
+
+
+def _first_wanted(root: Node, contexts: Sequence[int]) -> dict[int, int]:
+    """Per node the first position at which some text through it has a token to be scored."""
+    found = {}
+    for node in reversed(list(root.walk())):
+        found[id(node)] = min([contexts[i] for i in node.ends] + [found[id(child)] for child in node.children])
+    return found
+
+
+def _positions_wanted(node: Node, wanted: dict[int, int]) -> int:
+    """How many of the segment's last places have logits that score a token, at least 1."""
+    return max(1, node.stop - max(node.start, wanted[id(node)] - 1))
+
+
+def _segment_scores(node: Node, first: np.ndarray, logits: torch.Tensor) -> np.ndarray:
+    """(2, tokens): log-likelihood and lead of each token of the segment, NaN where its logits were not asked for."""
+    scores = np.full((2, len(node.tokens)), np.nan)
+    scores[:, :1] = first
+    known = min(len(logits), len(node.tokens)) - 1  # the last place predicts what comes after the segment
+    if known > 0:
+        scores[:, -known:] = _token_scores(logits[-known - 1 : -1], node.tokens[-known:])
+    return scores
+
+
+def _token_scores(logits: torch.Tensor, tokens: Sequence[int]) -> np.ndarray:
+    """(2, n): log-likelihood of each token and how far the likeliest token leads it; logits (n, vocabulary)."""
+    tokens = torch.as_tensor(tokens, device=logits.device)
+    parts = []
+    for start in range(0, len(tokens), SLICE):
+        log_probability = torch.log_softmax(logits[start : start + SLICE].float(), dim=-1)
+        chosen = log_probability.gather(1, tokens[start : start + SLICE, None])[:, 0]
+        parts.append(torch.stack([chosen, log_probability.max(dim=-1).values - chosen]))
+    return torch.cat(parts, dim=1).cpu().numpy().astype(np.float64)
+
+
+# --- replies ---------------------------------------------------------------------------------------------------------
+
+
+def _ended(model, root: Node, batch_tokens: int, count: Count) -> Iterator[_Group]:
+    for chosen, past, logits in _visit(model, _start(root), batch_tokens, count, None):
+        rows = [row for row, pending in enumerate(chosen) for _ in pending.node.ends]
+        texts = [i for pending in chosen for i in pending.node.ends]
+        if len(rows) > len(chosen):
+            past, logits = past.take(rows), logits[rows]
+        yield _Group(texts, [chosen[row].node.stop for row in rows], past, logits)
+
+
+def _pooled(groups: Iterator[_Group], uniforms: Sequence[np.ndarray], batch_tokens: int) -> Iterator[list[_Group]]:
+    """Collect texts that were read to their end until their replies fill the budget."""
+    pool, tokens = [], 0
+    for group in groups:
+        lengths = [n + uniforms[i].shape[1] for i, n in zip(group.texts, group.lengths, strict=True)]
+        parts = list(batches(lengths, [len(uniforms[i]) for i in group.texts], batch_tokens))
+        for part in parts:
+            taken = group
+            if len(parts) > 1:
+                texts, n = [group.texts[k] for k in part], [group.lengths[k] for k in part]
+                taken = _Group(texts, n, group.state.take(part), group.logits[part])
+            cost = sum(lengths[k] * len(uniforms[group.texts[k]]) for k in part)
+            if pool and (tokens + cost > batch_tokens or not group.state.joins):
+                yield pool
+                pool, tokens = [], 0
+            pool.append(taken)
+            tokens += cost
+    if pool:
+        yield pool
+
+
+def _draw(model, state, logits, numbers: np.ndarray, temperature: float, finished, count: Count) -> list[Reply]:
     """One token a step for all rows; `numbers` (rows, steps)."""
     replies = [Reply([], []) for _ in numbers]
     live = list(range(len(numbers)))
@@ -114,15 +305,189 @@ def _draw(reader, logits, numbers: np.ndarray, temperature: float, finished) -> 
             break
         if len(stay) < len(live):
             live = [live[place] for place in stay]
-            keep = torch.tensor(stay, device=logits.device)
-            reader.keep(keep)
-            tokens = tokens[keep]
-        logits = reader.step(tokens)
+            rows = torch.tensor(stay, device=logits.device)
+            state.keep(rows)
+            tokens = tokens[rows]
+        logits = state.step(model, tokens)
+        count.computed += len(tokens)
+        count.distinct += len(tokens)
     return replies
 
 
-def _reader(model):
-    return _EncoderDecoder(model) if model.config.is_encoder_decoder else _DecoderOnly(model)
+# --- keys and values -------------------------------------------------------------------------------------------------
+
+
+class _Past:
+    """Keys and values of some rows of text, padded on the left or between segments where `mask` is 0."""
+
+    joins = True  # rows of two of them may be decoded together
+
+    def __init__(self, cache: DynamicCache, mask: torch.Tensor):
+        self.cache, self.mask = cache, mask
+
+    @classmethod
+    def of(cls, layers: list[tuple[torch.Tensor, torch.Tensor]], mask: torch.Tensor) -> "_Past":
+        cache = DynamicCache()
+        for number, (keys, values) in enumerate(layers):
+            cache.update(keys, values, number)
+        return cls(cache, mask)
+
+    @classmethod
+    def stack(cls, pasts: "list[_Past | None]") -> "_Past | None":
+        """One row each of the pasts, which have one row each."""
+        if pasts[0] is None:
+            return None
+        if all(past is pasts[0] for past in pasts):
+            rows = len(pasts)
+            layers = [(k.expand(rows, -1, -1, -1), v.expand(rows, -1, -1, -1)) for k, v in pasts[0].layers]
+            return cls.of(layers, pasts[0].mask.expand(rows, -1))
+        return cls.join(pasts)
+
+    @classmethod
+    def join(cls, pasts: "list[_Past]") -> "_Past":
+        """All rows of the pasts, the shorter ones padded on the left."""
+        longest = max(past.mask.shape[1] for past in pasts)
+        pads = [longest - past.mask.shape[1] for past in pasts]
+
+        def padded(tensors, dimension):
+            padding = [0, 0] * (tensors[0].ndim - 1 - dimension)
+            return torch.cat([torch.nn.functional.pad(t, (*padding, n, 0)) for t, n in zip(tensors, pads, strict=True)])
+
+        layers = [
+            tuple(padded([past.layers[number][kind] for past in pasts], 2) for kind in (0, 1))
+            for number in range(len(pasts[0].layers))
+        ]
+        return cls.of(layers, padded([past.mask for past in pasts], 1))
+
+    @property
+    def layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        return [(layer.keys, layer.values) for layer in self.cache.layers]
+
+    def row(self, number: int) -> "_Past":
+        """One row without its padding."""
+        held = self.mask[number].bool()
+        layers = [(k[number : number + 1, :, held], v[number : number + 1, :, held]) for k, v in self.layers]
+        return _Past.of(layers, self.mask[number : number + 1, held])
+
+    def take(self, rows: list[int]) -> "_Past":
+        """These rows, in this order; all of them in order cost nothing."""
+        if list(rows) == list(range(len(self.mask))):
+            return self
+        return _Past.of([(k[rows], v[rows]) for k, v in self.layers], self.mask[rows])
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self.cache.reorder_cache(rows)
+        self.mask = self.mask[rows]
+
+    def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
+        """Add one token to each row; the logits of the next."""
+        self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
+        return model(
+            input_ids=tokens[:, None],
+            attention_mask=self.mask,
+            position_ids=self.mask.sum(dim=1, keepdim=True) - 1,
+            past_key_values=self.cache,
+            use_cache=True,
+        ).logits[:, -1]
+
+
+# --- models that cannot share beginnings -----------------------------------------------------------------------------
+
+
+def _plain(model, prompts, samples, batch_tokens: int, count: Count) -> Iterator[_Group]:
+    """Every prompt read in full, in padded batches; nothing is shared between two prompts."""
+    for batch in batches([len(prompt) for prompt in prompts], samples, batch_tokens):
+        state, logits = (_EncoderDecoder if model.config.is_encoder_decoder else _Sliding).read(
+            model, [prompts[i] for i in batch]
+        )
+        tokens = sum(len(prompts[i]) for i in batch)
+        count.computed, count.distinct = count.computed + tokens, count.distinct + tokens
+        yield _Group(batch, [len(prompts[i]) for i in batch], state, logits)
+
+
+def _plain_scores(model, contexts, continuations, batch_tokens: int, count: Count):
+    lengths = [len(context) + len(continuation) for context, continuation in zip(contexts, continuations, strict=True)]
+    kind = _EncoderDecoder if model.config.is_encoder_decoder else _Sliding
+    for batch in batches(lengths, [1] * len(lengths), batch_tokens):
+        rows = kind.score(model, [contexts[i] for i in batch], [continuations[i] for i in batch])
+        tokens = sum(lengths[i] for i in batch)
+        count.computed, count.distinct = count.computed + tokens, count.distinct + tokens
+        yield [(i, *_token_scores(row, continuations[i])) for i, row in zip(batch, rows, strict=True)]
+
+
+class _Sliding(_Past):
+    """A decoder whose cache only the model itself can make."""
+
+    joins = False
+
+    @classmethod
+    def read(cls, model, prompts):
+        ids, mask = _pad(prompts, "left", model.device)
+        places = (mask.cumsum(dim=1) - 1).clamp(min=0)
+        out = model(input_ids=ids, attention_mask=mask, position_ids=places, use_cache=True, logits_to_keep=1)
+        return cls(out.past_key_values, mask), out.logits[:, -1]
+
+    def take(self, rows: list[int]) -> "_Sliding":
+        return _copied(self, rows)
+
+    @staticmethod
+    def score(model, contexts, continuations):
+        ids, mask = _pad([[*a, *b] for a, b in zip(contexts, continuations, strict=True)], "left", model.device)
+        places = (mask.cumsum(dim=1) - 1).clamp(min=0)
+        last = max(map(len, continuations)) + 1
+        logits = model(
+            input_ids=ids, attention_mask=mask, position_ids=places, use_cache=False, logits_to_keep=last
+        ).logits
+        return [row[-len(tokens) - 1 : -1] for row, tokens in zip(logits, continuations, strict=True)]
+
+
+class _EncoderDecoder:
+    """The encoder reads the prompt; the decoder starts from the model's own start token."""
+
+    joins = False
+
+    def __init__(self, states, mask):
+        self.states, self.mask, self.cache = states, mask, None
+
+    @classmethod
+    def read(cls, model, prompts):
+        ids, mask = _pad(prompts, "right", model.device)
+        state = cls(model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
+        start = torch.full((len(prompts),), model.config.decoder_start_token_id, device=ids.device)
+        return state, state.step(model, start)
+
+    def take(self, rows: list[int]) -> "_EncoderDecoder":
+        return _copied(self, rows)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self.cache.reorder_cache(rows)
+        self.states, self.mask = self.states[rows], self.mask[rows]
+
+    def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
+        out = model(
+            encoder_outputs=(self.states,),
+            attention_mask=self.mask,
+            decoder_input_ids=tokens[:, None],
+            past_key_values=self.cache,
+            use_cache=True,
+        )
+        self.cache = out.past_key_values
+        return out.logits[:, -1]
+
+    @staticmethod
+    def score(model, contexts, continuations):
+        ids, mask = _pad(contexts, "right", model.device)
+        start = model.config.decoder_start_token_id
+        decoder_ids, _ = _pad([[start, *tokens[:-1]] for tokens in continuations], "right", model.device)
+        logits = model(input_ids=ids, attention_mask=mask, decoder_input_ids=decoder_ids, use_cache=False).logits
+        return [row[: len(tokens)] for row, tokens in zip(logits, continuations, strict=True)]
+
+
+def _copied(state, rows: list[int]):
+    """These rows of a state, the state itself left as it is."""
+    part = copy.deepcopy(state)
+    part.keep(torch.tensor(rows, device=state.mask.device))
+    return part
 
 
 def _pad(rows: Sequence[Tokens], side: str, device) -> tuple[torch.Tensor, torch.Tensor]:
@@ -135,83 +500,3 @@ def _pad(rows: Sequence[Tokens], side: str, device) -> tuple[torch.Tensor, torch
         ids[row, place] = torch.tensor(tokens)
         mask[row, place] = 1
     return ids.to(device), mask.to(device)
-
-
-class _DecoderOnly:
-    """Prompts padded on the left, so that the last place of every row is its last token."""
-
-    def __init__(self, model):
-        self.model = model
-
-    def read(self, prompts, samples):
-        ids, mask = _pad(prompts, "left", self.model.device)
-        out = self.model(
-            input_ids=ids, attention_mask=mask, position_ids=_positions(mask), use_cache=True, logits_to_keep=1
-        )
-        rows = torch.repeat_interleave(torch.arange(len(prompts)), torch.tensor(samples)).to(ids.device)
-        self.cache, self.mask = out.past_key_values, mask[rows]
-        self.cache.reorder_cache(rows)
-        return out.logits[rows, -1]
-
-    def step(self, tokens):
-        self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
-        out = self.model(
-            input_ids=tokens[:, None],
-            attention_mask=self.mask,
-            position_ids=_positions(self.mask)[:, -1:],
-            past_key_values=self.cache,
-            use_cache=True,
-        )
-        return out.logits[:, -1]
-
-    def keep(self, rows):
-        self.cache.reorder_cache(rows)
-        self.mask = self.mask[rows]
-
-    def score(self, contexts, continuations):
-        ids, mask = _pad([[*a, *b] for a, b in zip(contexts, continuations, strict=True)], "left", self.model.device)
-        last = max(map(len, continuations)) + 1
-        logits = self.model(
-            input_ids=ids, attention_mask=mask, position_ids=_positions(mask), use_cache=False, logits_to_keep=last
-        ).logits
-        return [row[-len(tokens) - 1 : -1] for row, tokens in zip(logits, continuations, strict=True)]
-
-
-class _EncoderDecoder:
-    """The encoder reads the prompt; the decoder starts from the model's own start token."""
-
-    def __init__(self, model):
-        self.model = model
-
-    def read(self, prompts, samples):
-        ids, mask = _pad(prompts, "right", self.model.device)
-        states = self.model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        rows = torch.repeat_interleave(torch.arange(len(prompts)), torch.tensor(samples)).to(ids.device)
-        self.states, self.mask, self.cache = states[rows], mask[rows], None
-        return self.step(torch.full((len(rows),), self.model.config.decoder_start_token_id, device=ids.device))
-
-    def step(self, tokens):
-        out = self.model(
-            encoder_outputs=(self.states,),
-            attention_mask=self.mask,
-            decoder_input_ids=tokens[:, None],
-            past_key_values=self.cache,
-            use_cache=True,
-        )
-        self.cache = out.past_key_values
-        return out.logits[:, -1]
-
-    def keep(self, rows):
-        self.cache.reorder_cache(rows)
-        self.states, self.mask = self.states[rows], self.mask[rows]
-
-    def score(self, contexts, continuations):
-        ids, mask = _pad(contexts, "right", self.model.device)
-        start = self.model.config.decoder_start_token_id
-        decoder_ids, _ = _pad([[start, *tokens[:-1]] for tokens in continuations], "right", self.model.device)
-        logits = self.model(input_ids=ids, attention_mask=mask, decoder_input_ids=decoder_ids, use_cache=False).logits
-        return [row[: len(tokens)] for row, tokens in zip(logits, continuations, strict=True)]
-
-
-def _positions(mask):
-    return (mask.cumsum(dim=1) - 1).clamp(min=0)

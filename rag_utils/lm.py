@@ -90,7 +90,7 @@ class LanguageModel:
         self.model, self.tokenizer = loaded.model, loaded.tokenizer
         self.name, self.revision, self.fingerprint = loaded.name, loaded.revision, loaded.fingerprint
         self.profile, self.mode, self.chapter = profile, mode, chapter
-        self.computed_tokens = 0
+        self.count = decode.Count()
         self._answered: dict[str, tuple] = {}  # key -> (operation, prompt, temperature or continuation, reply)
         self._own, self._others = self._open_recordings()
 
@@ -270,9 +270,9 @@ class LanguageModel:
             temperature=settings["temperature"],
             finished=finished,
             batch_tokens=self.profile.batch_tokens,
+            count=self.count,
         )
         for batch in track(batches, what=f"{self.name}, replies", total=len(prompts)):
-            self.computed_tokens += sum(len(encoded[i]) + sum(len(r.tokens) for r in replies) for i, replies in batch)
             yield [
                 (keys[prompts[i], index], self._trim(reply, stop, ends))
                 for i, replies in batch
@@ -284,9 +284,10 @@ class LanguageModel:
         contexts = [self._encode(context) or [self._begin()] for context, _ in pairs]
         continuations = [self._encode(continuation, context=False) for _, continuation in pairs]
         self._check_window([[*a, *b] for a, b in zip(contexts, continuations, strict=True)], 0)
-        batches = decode.score(self.model, contexts, continuations, batch_tokens=self.profile.batch_tokens)
+        batches = decode.score(
+            self.model, contexts, continuations, batch_tokens=self.profile.batch_tokens, count=self.count
+        )
         for batch in track(batches, what=f"{self.name}, log-likelihoods", total=len(pairs)):
-            self.computed_tokens += sum(len(contexts[i]) + len(continuations[i]) for i, *_ in batch)
             yield [(keys[pairs[i]], {"log_likelihood": _rounded(values)}) for i, values, _ in batch]
 
     def _trim(self, reply: decode.Reply, stop, ends) -> dict:

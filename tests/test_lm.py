@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rag_utils import decode, lm, profiles, weights
 from rag_utils.recordings import RecordingError, Recordings
+from rag_utils.tree import prefix_tree, size
 
 PROMPTS = ["a", "the quick brown fox", "why?", "another prompt, a little longer than the rest", "why not?"]
 
@@ -39,6 +40,12 @@ def reader(llama):
 
 
 @pytest.fixture(scope="module")
+def sliding(tmp_path_factory):
+    profile = tiny.mistral(tmp_path_factory.mktemp("mistral"))
+    return lm.LanguageModel(weights.load(profile), profile, mode="fresh")
+
+
+@pytest.fixture(scope="module")
 def fusion(t5):
     return lm.LanguageModel(weights.load(t5), t5, mode="fresh")
 
@@ -60,7 +67,7 @@ def samples_key(groups):
     return [[(one.token_ids, one.text) for one in group] for group in groups]
 
 
-@pytest.mark.parametrize("which", ["reader", "fusion"])
+@pytest.mark.parametrize("which", ["reader", "sliding", "fusion"])
 def test_greedy_equals_transformers_generate(which, request):
     reader = request.getfixturevalue(which)
     ours = reader.generate(PROMPTS, max_new_tokens=12, stop=())
@@ -79,7 +86,7 @@ def test_greedy_equals_transformers_generate(which, request):
         assert len(reply.token_ids) == 12
 
 
-@pytest.mark.parametrize("which", ["reader", "fusion"])
+@pytest.mark.parametrize("which", ["reader", "sliding", "fusion"])
 @pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
 def test_a_reply_carries_the_raw_log_likelihood_whatever_the_temperature(which, temperature, request):
     reader = request.getfixturevalue(which)
@@ -101,7 +108,7 @@ def test_a_warped_distribution_would_be_noticed(reader):
     assert np.abs(warped - reply.token_log_likelihood).max() > 0.1
 
 
-@pytest.mark.parametrize("which", ["reader", "fusion"])
+@pytest.mark.parametrize("which", ["reader", "sliding", "fusion"])
 def test_log_likelihood_equals_an_unpadded_pass(which, request):
     reader = request.getfixturevalue(which)
     continuations = [" one", " two words", "!", " x", " something else"]
@@ -123,7 +130,7 @@ def test_scoring_a_reply_gives_the_likelihood_it_was_drawn_with(reader):
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=st.permutations(range(len(PROMPTS))), size=st.integers(1, len(PROMPTS)), budget=st.integers(20, 2000))
-@pytest.mark.parametrize("which", ["reader", "fusion"])
+@pytest.mark.parametrize("which", ["reader", "sliding", "fusion"])
 def test_a_sample_depends_on_its_prompt_seed_and_index_only(which, order, size, budget, request):
     reader = request.getfixturevalue(which)
     whole = reader.generate(PROMPTS, n=4, temperature=1.0, max_new_tokens=6, seed=3)
@@ -178,10 +185,12 @@ def test_an_empty_reply_carries_the_token_that_ended_it(reader):
 
 
 def test_greedy_is_computed_once_and_returned_n_times(reader):
-    before = reader.computed_tokens
+    before = reader.count.computed
     [group] = reader.generate(["only once"], n=5, max_new_tokens=4, stop=())
     assert len(group) == 5 and len({reply.text for reply in group}) == 1
-    assert reader.computed_tokens - before == len(reader.tokenizer("only once").input_ids) + 4
+    assert (
+        reader.count.computed - before == len(reader.tokenizer("only once").input_ids) + 3
+    )  # the last token is not read
 
 
 @pytest.mark.parametrize(
@@ -218,6 +227,46 @@ def test_an_empty_context_is_the_begin_token(reader):
     assert values == pytest.approx(torch.log_softmax(logits, -1)[range(2), tokens].numpy(), abs=1e-4)
 
 
+def test_what_is_shared_is_read_once(reader):
+    """Six contexts that differ in one of five chunks, as DENSE asks them: the count is that of the tree, not of the texts."""
+    chunks = [f"chunk number {i} of the text. " for i in range(5)]
+    contexts = ["".join(chunks)] + ["".join([*chunks[:i], "edited. ", *chunks[i + 1 :]]) for i in range(5)]
+    before, whole = reader.count.computed, sum(len(reader.tokenizer(context).input_ids) for context in contexts)
+    values = reader.log_likelihood(contexts, [" a reply"] * 6)
+    computed = reader.count.computed - before
+    distinct = size(prefix_tree([reader.tokenizer(context + " a reply").input_ids for context in contexts]))
+    assert distinct <= computed <= 1.05 * distinct < 0.75 * whole
+    for context, found in zip(contexts, values, strict=True):
+        tokens = reader.tokenizer(" a reply").input_ids
+        assert found == pytest.approx(forward_log_likelihood(reader, context, tokens), abs=1e-4)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(
+        st.tuples(st.text("ab", max_size=12), st.text("ab", min_size=1, max_size=5)), min_size=1, max_size=12
+    ),
+    budget=st.integers(5, 300),
+)
+@pytest.mark.parametrize("which", ["reader", "sliding"])
+def test_scores_of_any_tree_equal_an_unpadded_pass(which, texts, budget, request):
+    reader = request.getfixturevalue(which)
+    profile = reader.profile.model_copy(update={"batch_tokens": budget})
+    other = lm.LanguageModel(weights.Loaded(reader.model, reader.tokenizer, "x", "x", None), profile, mode="fresh")
+    contexts, continuations = (["c" + text for text, _ in texts], [text for _, text in texts])
+    for context, text, found in zip(
+        contexts, continuations, other.log_likelihood(contexts, continuations), strict=True
+    ):
+        assert found == pytest.approx(
+            forward_log_likelihood(reader, context, reader.tokenizer(text).input_ids), abs=1e-4
+        )
+
+
+def test_models_that_cannot_share_say_so(reader, sliding, fusion):
+    assert [decode.shares_prefixes(one.model) for one in (reader, sliding, fusion)] == [True, False, False]
+    assert sliding.count.computed == sliding.count.distinct
+
+
 def test_batches_hold_every_row_once_within_the_budget():
     lengths = [3, 50, 7, 7, 12, 1]
     found = list(decode.batches(lengths, [1, 2, 1, 3, 1, 1], 40))
@@ -236,7 +285,7 @@ def test_live_then_replay_gives_the_same(llama, tmp_path):
     for a, b in zip(replay.generate(PROMPTS, **calls), first, strict=True):
         assert all((x.token_log_likelihood == y.token_log_likelihood).all() for x, y in zip(a, b, strict=True))
     assert all((a == b).all() for a, b in zip(replay.log_likelihood(PROMPTS, [" x"] * 5), scores, strict=True))
-    assert replay.computed_tokens == 0
+    assert replay.count.computed == 0
     assert str(replay.live_check(100)).startswith("20 of 20 recorded calls computed again")
     text = (tmp_path / "recordings" / "c.jsonl").read_text()
     assert "quick brown" not in text  # no prompt is stored
@@ -245,10 +294,10 @@ def test_live_then_replay_gives_the_same(llama, tmp_path):
 def test_more_samples_later_compute_only_the_new_ones(llama):
     live = lm.load(llama, mode="live", chapter="c")
     few = live.generate(["why?"], n=2, temperature=1.0, max_new_tokens=4, stop=())
-    before = live.computed_tokens
+    before = live.count.computed
     many = live.generate(["why?"], n=5, temperature=1.0, max_new_tokens=4, stop=())
     assert samples_key([many[0][:2]]) == samples_key(few)
-    assert live.computed_tokens - before == len(live.tokenizer("why?").input_ids) + 3 * 4
+    assert live.count.computed - before == len(live.tokenizer("why?").input_ids) + 3 * 3
 
 
 def test_replay_names_count_chapter_and_command(llama):

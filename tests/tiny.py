@@ -41,6 +41,17 @@ def llama(folder: Path, *, seed: int = 0, spread: float = 0.4, **changes) -> Pro
     return Profile(name="tiny-llama", reader=_save(transformers.LlamaForCausalLM(config), folder), **changes)
 
 
+def mistral(folder: Path, *, seed: int = 0) -> Profile:
+    """A random model whose layers look back only eight tokens."""
+    torch.manual_seed(seed)
+    config = transformers.MistralConfig(
+        vocab_size=SIZE, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, initializer_range=0.4, sliding_window=8,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    return Profile(name="tiny-mistral", reader=_save(transformers.MistralForCausalLM(config), folder))
+
+
 def t5(folder: Path, *, seed: int = 0) -> Profile:
     torch.manual_seed(seed)
     config = transformers.T5Config(
