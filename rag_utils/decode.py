@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from transformers import DynamicCache
+from transformers.cache_utils import Cache, DynamicLayer
 
 from rag_utils.tree import Node, prefix_tree, size
 
@@ -69,18 +69,13 @@ def sample(
         groups = _ended(model, prefix_tree(prompts, allowance=ALLOWANCE), batch_tokens, count)
     else:
         groups = _plain(model, prompts, [len(numbers) for numbers in uniforms], batch_tokens, count)
-    for waiting in _pooled(groups, uniforms, batch_tokens):
-        order = [i for group in waiting for i in group.texts]
-        numbers = np.concatenate([uniforms[i] for i in order])
-        rows = np.repeat(np.arange(len(order)), [len(uniforms[i]) for i in order])
-        state = waiting[0].state if len(waiting) == 1 else _Past.join([group.state for group in waiting])
-        logits = torch.cat([group.logits for group in waiting])
-        rows = torch.as_tensor(rows, device=logits.device)
-        if len(rows) != len(order):
-            state.keep(rows)
-            logits = logits[rows]
-        replies = iter(_draw(model, state, logits, numbers, temperature, finished, count))
-        yield [(i, [next(replies) for _ in range(len(uniforms[i]))]) for i in order]
+    live = _Live(model, uniforms, temperature, finished, count)
+    for group in _portions(groups, uniforms, max(1, batch_tokens // 2)):
+        while live.rows and (live.tokens > batch_tokens // 2 or not group.state.joins):
+            yield from live.step()
+        live.admit(group)
+    while live.rows:
+        yield from live.step()
 
 
 @torch.inference_mode()
@@ -201,7 +196,7 @@ def _read(model, chosen: list[_Pending], keep: int) -> tuple["_Past", torch.Tens
     starts = torch.tensor([pending.node.start for pending in chosen], device=model.device)
     past = _Past.stack([pending.past for pending in chosen])
     if past is None:
-        past = _Past(DynamicCache(), mask)
+        past = _Past(Cache(layer_class_to_replicate=_Room), mask)
     else:
         past.mask = torch.cat([past.mask, mask], dim=1)
     logits = model(
@@ -261,60 +256,138 @@ def _ended(model, root: Node, batch_tokens: int, count: Count) -> Iterator[_Grou
         yield _Group(texts, [chosen[row].node.stop for row in rows], past, logits)
 
 
-def _pooled(groups: Iterator[_Group], uniforms: Sequence[np.ndarray], batch_tokens: int) -> Iterator[list[_Group]]:
-    """Collect texts that were read to their end until their replies fill the budget."""
-    pool, tokens = [], 0
+def _portions(groups: Iterator[_Group], uniforms: Sequence[np.ndarray], batch_tokens: int) -> Iterator[_Group]:
+    """The same groups, cut where their replies would not fit into the budget."""
     for group in groups:
         lengths = [n + uniforms[i].shape[1] for i, n in zip(group.texts, group.lengths, strict=True)]
         parts = list(batches(lengths, [len(uniforms[i]) for i in group.texts], batch_tokens))
         for part in parts:
-            taken = group
-            if len(parts) > 1:
-                texts, n = [group.texts[k] for k in part], [group.lengths[k] for k in part]
-                taken = _Group(texts, n, group.state.take(part), group.logits[part])
-            cost = sum(lengths[k] * len(uniforms[group.texts[k]]) for k in part)
-            if pool and (tokens + cost > batch_tokens or not group.state.joins):
-                yield pool
-                pool, tokens = [], 0
-            pool.append(taken)
-            tokens += cost
-    if pool:
-        yield pool
+            texts, sizes = [group.texts[k] for k in part], [group.lengths[k] for k in part]
+            whole = len(parts) == 1
+            yield group if whole else _Group(texts, sizes, group.state.take(part), group.logits[part])
 
 
-def _draw(model, state, logits, numbers: np.ndarray, temperature: float, finished, count: Count) -> list[Reply]:
-    """One token a step for all rows; `numbers` (rows, steps)."""
-    replies = [Reply([], []) for _ in numbers]
-    live = list(range(len(numbers)))
-    for step in range(numbers.shape[1]):
-        log_probability = torch.log_softmax(logits.float(), dim=-1)
-        if temperature == 0:
-            tokens = log_probability.argmax(dim=-1)
-        else:
-            cumulative = torch.softmax(logits.float() / temperature, dim=-1).double().cumsum(dim=-1)
-            threshold = torch.as_tensor(numbers[live, step], device=logits.device)[:, None] * cumulative[:, -1:]
-            tokens = torch.searchsorted(cumulative, threshold, right=True)[:, 0].clamp(max=logits.shape[-1] - 1)
-        chosen = log_probability.gather(1, tokens[:, None])[:, 0].tolist()
-        stay = []
-        for place, (row, token) in enumerate(zip(live, tokens.tolist(), strict=True)):
-            replies[row].tokens.append(token)
-            replies[row].log_likelihood.append(chosen[place])
-            if not finished(replies[row].tokens):
-                stay.append(place)
-        if not stay or step + 1 == numbers.shape[1]:
-            break
-        if len(stay) < len(live):
-            live = [live[place] for place in stay]
-            rows = torch.tensor(stay, device=logits.device)
+class _Live:
+    """The replies that are growing. New texts may join between two steps; a finished row stays until an eighth of the rows is finished,
+    since taking it out copies the keys and values of the others."""
+
+    def __init__(self, model, uniforms, temperature: float, finished, count: Count):
+        self.model, self.uniforms, self.temperature, self.finished, self.count = (
+            model,
+            uniforms,
+            temperature,
+            finished,
+            count,
+        )
+        self.rows: list[tuple[int, int]] = []  # (text, sample) of each row of the state
+        self.alive: list[bool] = []
+        self.replies: dict[int, list[Reply]] = {}
+        self.open: dict[int, int] = {}  # text -> samples that still grow
+        self.state = self.logits = None
+
+    @property
+    def tokens(self) -> int:
+        """Room that the rows take, in tokens."""
+        return len(self.rows) * self.state.mask.shape[1] if self.rows else 0
+
+    def admit(self, group: _Group) -> None:
+        samples = [len(self.uniforms[i]) for i in group.texts]
+        state, logits = group.state, group.logits
+        if max(samples) > 1:
+            rows = torch.repeat_interleave(torch.arange(len(samples)), torch.tensor(samples)).to(logits.device)
             state.keep(rows)
-            tokens = tokens[rows]
-        logits = state.step(model, tokens)
-        count.computed += len(tokens)
-        count.distinct += len(tokens)
-    return replies
+            logits = logits[rows]
+        self.state = _Past.join([self.state, state]) if self.rows else state
+        self.logits = torch.cat([self.logits, logits]) if self.rows else logits
+        for i, n in zip(group.texts, samples, strict=True):
+            self.rows += [(i, sample) for sample in range(n)]
+            self.replies[i], self.open[i] = [Reply([], []) for _ in range(n)], n
+        self.alive += [True] * sum(samples)
+
+    def step(self) -> Iterator[list[tuple[int, list[Reply]]]]:
+        """Draw one token for every row; yield the texts whose last reply ended with it."""
+        log_probability = torch.log_softmax(self.logits.float(), dim=-1)
+        tokens = self._choose(log_probability)
+        chosen = log_probability.gather(1, tokens[:, None])[:, 0].tolist()
+        complete = []
+        for place, token in enumerate(tokens.tolist()):
+            if not self.alive[place]:
+                continue
+            text, sample = self.rows[place]
+            reply = self.replies[text][sample]
+            reply.tokens.append(token)
+            reply.log_likelihood.append(chosen[place])
+            if self.finished(reply.tokens) or len(reply.tokens) == self.uniforms[text].shape[1]:
+                self.alive[place] = False
+                self.open[text] -= 1
+                if not self.open[text]:
+                    complete.append((text, self.replies.pop(text)))
+        tokens = self._drop(tokens)
+        if self.rows:
+            self.logits = self.state.step(self.model, tokens)
+            self.count.computed += len(self.rows)
+            self.count.distinct += sum(self.alive)
+        if complete:
+            yield complete
+
+    def _choose(self, log_probability: torch.Tensor) -> torch.Tensor:
+        if self.temperature == 0:
+            return log_probability.argmax(dim=-1)
+        numbers = [
+            self.uniforms[text][sample, len(self.replies[text][sample].tokens)] if self.alive[place] else 0.0
+            for place, (text, sample) in enumerate(self.rows)
+        ]
+        cumulative = torch.softmax(self.logits.float() / self.temperature, dim=-1).double().cumsum(dim=-1)
+        threshold = torch.tensor(numbers, dtype=torch.float64, device=cumulative.device)[:, None] * cumulative[:, -1:]
+        return torch.searchsorted(cumulative, threshold, right=True)[:, 0].clamp(max=cumulative.shape[-1] - 1)
+
+    def _drop(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Take finished rows out, if they are enough or all; the tokens of the rows that stay."""
+        stay = [place for place, alive in enumerate(self.alive) if alive]
+        if not stay:
+            self.rows, self.alive, self.state, self.logits = [], [], None, None
+        elif len(self.rows) - len(stay) >= max(1, len(self.rows) // 8):
+            rows = torch.tensor(stay, device=tokens.device)
+            self.state.keep(rows)
+            self.rows, self.alive = [self.rows[place] for place in stay], [True] * len(stay)
+            return tokens[rows]
+        return tokens
 
 
 # --- keys and values -------------------------------------------------------------------------------------------------
+
+
+class _Room(DynamicLayer):
+    """Keys and values at the front of a buffer with room to grow, so that a step writes one token and copies nothing."""
+
+    GROWTH = 32  # tokens
+    _buffers = None
+
+    def update(self, key_states, value_states, *args, **kwargs):
+        held = self.get_seq_length()
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        need = held + key_states.shape[-2]
+        fits = self._buffers is not None and self._buffers[0].shape[-2] >= need
+        if held == 0 and not fits:
+            self.keys, self.values = key_states, value_states  # the first read takes no room yet
+            return self.keys, self.values
+        if not fits:
+            self._buffers = [self._grown(t, need + self.GROWTH) for t in (self.keys, self.values)]
+        for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
+            buffer[:, :, held:need] = new
+        self.keys, self.values = (buffer[:, :, :need] for buffer in self._buffers)
+        return self.keys, self.values
+
+    def reorder_cache(self, beam_idx):
+        super().reorder_cache(beam_idx)
+        self._buffers = None
+
+    @staticmethod
+    def _grown(tensor, length: int):
+        grown = tensor.new_empty((*tensor.shape[:-2], length, tensor.shape[-1]))
+        grown[:, :, : tensor.shape[-2]] = tensor
+        return grown
 
 
 class _Past:
@@ -322,12 +395,12 @@ class _Past:
 
     joins = True  # rows of two of them may be decoded together
 
-    def __init__(self, cache: DynamicCache, mask: torch.Tensor):
+    def __init__(self, cache: Cache, mask: torch.Tensor):
         self.cache, self.mask = cache, mask
 
     @classmethod
     def of(cls, layers: list[tuple[torch.Tensor, torch.Tensor]], mask: torch.Tensor) -> "_Past":
-        cache = DynamicCache()
+        cache = Cache(layer_class_to_replicate=_Room)
         for number, (keys, values) in enumerate(layers):
             cache.update(keys, values, number)
         return cls(cache, mask)
