@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nbformat
 
+from rag_utils import weights
 from rag_utils.cache import ROOT, make_dir
 from rag_utils.names import check_name
 from rag_utils.progress import TERMINAL, terminal_name
@@ -104,6 +105,7 @@ def run(chapter: str, given: dict[str, object] | None = None, *, output: Path | 
 
 def build(*, say=print) -> None:
     """Execute every chapter whose source, inputs or executed notebook changed since it was last executed here."""
+    prepare(say=say)
     for chapter in names():
         stamp = STAMPS / f"{chapter}.json"
         if stamp.exists() and json.loads(stamp.read_text()) == _digest(chapter):
@@ -113,6 +115,13 @@ def build(*, say=print) -> None:
         run(chapter)
         make_dir(stamp.parent)
         stamp.write_text(json.dumps(_digest(chapter)))
+
+
+def prepare(*, say=print) -> None:
+    """Unpack the embedded reader, if that was not done yet, so that no chapter has to wait for it."""
+    if not weights.embedded_is_ready():
+        say("unpacking the embedded reader, once: half a minute")
+        weights.embedded_directory()
 
 
 def seal(chapter: str) -> None:

