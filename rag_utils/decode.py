@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.cache_utils import Cache, DynamicLayer
 
 from rag_utils.tree import Node, prefix_tree, size
@@ -42,7 +43,8 @@ def shares_prefixes(model) -> bool:
     config = model.config.get_text_config()
     sliding = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    return not model.config.is_encoder_decoder and not sliding and kinds == {"full_attention"}
+    plain = model._supports_attention_backend and not getattr(config, "attn_logit_softcapping", None)
+    return plain and not model.config.is_encoder_decoder and not sliding and kinds == {"full_attention"}
 
 
 @torch.inference_mode()
@@ -259,8 +261,8 @@ def _ended(model, root: Node, batch_tokens: int, count: Count) -> Iterator[_Grou
 def _portions(groups: Iterator[_Group], uniforms: Sequence[np.ndarray], batch_tokens: int) -> Iterator[_Group]:
     """The same groups, cut where their replies would not fit into the budget."""
     for group in groups:
-        lengths = [n + uniforms[i].shape[1] for i, n in zip(group.texts, group.lengths, strict=True)]
-        parts = list(batches(lengths, [len(uniforms[i]) for i in group.texts], batch_tokens))
+        lengths = [n + uniforms[i].size for i, n in zip(group.texts, group.lengths, strict=True)]
+        parts = list(batches(lengths, [1] * len(lengths), batch_tokens))
         for part in parts:
             texts, sizes = [group.texts[k] for k in part], [group.lengths[k] for k in part]
             whole = len(parts) == 1
@@ -288,16 +290,12 @@ class _Live:
     @property
     def tokens(self) -> int:
         """Room that the rows take, in tokens."""
-        return len(self.rows) * self.state.mask.shape[1] if self.rows else 0
+        return self.state.tokens if self.rows else 0
 
     def admit(self, group: _Group) -> None:
         samples = [len(self.uniforms[i]) for i in group.texts]
-        state, logits = group.state, group.logits
-        if max(samples) > 1:
-            rows = torch.repeat_interleave(torch.arange(len(samples)), torch.tensor(samples)).to(logits.device)
-            state.keep(rows)
-            logits = logits[rows]
-        self.state = _Past.join([self.state, state]) if self.rows else state
+        state, logits = group.state.branch(samples), _repeated(group.logits, samples)
+        self.state = self.state.join(state) if self.rows else state
         self.logits = torch.cat([self.logits, logits]) if self.rows else logits
         for i, n in zip(group.texts, samples, strict=True):
             self.rows += [(i, sample) for sample in range(n)]
@@ -393,7 +391,7 @@ class _Room(DynamicLayer):
 class _Past:
     """Keys and values of some rows of text, padded on the left or between segments where `mask` is 0."""
 
-    joins = True  # rows of two of them may be decoded together
+    joins = True  # texts of two of them may be continued together
 
     def __init__(self, cache: Cache, mask: torch.Tensor):
         self.cache, self.mask = cache, mask
@@ -448,20 +446,102 @@ class _Past:
             return self
         return _Past.of([(k[rows], v[rows]) for k, v in self.layers], self.mask[rows])
 
+    def branch(self, samples: Sequence[int]) -> "_Branches":
+        """So many replies to each row."""
+        return _Branches(self, samples)
+
+
+class _Branches:
+    """Replies that grow behind shared texts: the keys and values of a text stand once, those of its replies once each.
+
+    `owner` is the text of each reply. Attention sees both: the scores of a reply's next token are those under its text, computed for all
+    replies to that text in one product, and those under the reply so far, under one softmax.
+    """
+
+    joins = True
+    NAME = "shared_prefix"
+
+    def __init__(self, past: _Past, samples: Sequence[int]):
+        self.past = past
+        self.owner = _repeated(torch.arange(len(samples), device=past.mask.device), samples)
+        self.cache = Cache(layer_class_to_replicate=_Room)
+        self.mask = past.mask.new_zeros((len(self.owner), 0))
+
+    @property
+    def tokens(self) -> int:
+        return self.past.mask.numel() + self.mask.numel()
+
+    def join(self, other: "_Branches") -> "_Branches":
+        """Both; `other` has not grown yet."""
+        new, width = len(other.owner), self.mask.shape[1]
+        if width:
+            layers = [(layer.keys, layer.values) for layer in self.cache.layers]
+            self.cache = Cache(layer_class_to_replicate=_Room)
+            for number, pair in enumerate(layers):
+                self.cache.update(*(torch.cat([t, t.new_zeros((new, *t.shape[1:]))]) for t in pair), number)
+        self.mask = torch.cat([self.mask, self.mask.new_zeros((new, width))])
+        self.owner = torch.cat([self.owner, other.owner + len(self.past.mask)])
+        self.past = _Past.join([self.past, other.past])
+        return self
+
     def keep(self, rows: torch.Tensor) -> None:
-        self.cache.reorder_cache(rows)
-        self.mask = self.mask[rows]
+        """Drop the other replies, and texts without a reply once they are half of all."""
+        if self.mask.shape[1]:
+            self.cache.reorder_cache(rows)
+        self.mask, self.owner = self.mask[rows], self.owner[rows]
+        texts, owner = self.owner.unique(return_inverse=True)
+        if 2 * len(texts) <= len(self.past.mask):
+            self.past, self.owner = self.past.take(texts.tolist()), owner
 
     def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
-        """Add one token to each row; the logits of the next."""
-        self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
-        return model(
-            input_ids=tokens[:, None],
-            attention_mask=self.mask,
-            position_ids=self.mask.sum(dim=1, keepdim=True) - 1,
-            past_key_values=self.cache,
-            use_cache=True,
-        ).logits[:, -1]
+        """Add one token to each reply; the logits of the next."""
+        self.mask = torch.cat([self.mask, torch.ones_like(self.owner)[:, None]], dim=1)
+        first = torch.searchsorted(self.owner, self.owner)  # replies to one text stand together
+        self.slot = torch.arange(len(self.owner), device=self.owner.device) - first
+        self.slots = int(self.slot.max()) + 1
+        self.hidden = torch.cat([self.past.mask[self.owner], self.mask], dim=1)[:, None, None] == 0
+        places = self.past.mask.sum(dim=1)[self.owner] + self.mask.sum(dim=1) - 1
+        usual = model.config._attn_implementation
+        model.config._attn_implementation = self.NAME
+        try:
+            return model(
+                input_ids=tokens[:, None],
+                position_ids=places[:, None],
+                past_key_values=self.cache,
+                use_cache=True,
+                branches=self,
+            ).logits[:, -1]
+        finally:
+            model.config._attn_implementation = usual
+
+    def attend(self, layer: int, query, key, value, scaling: float) -> torch.Tensor:
+        """(replies, 1, heads, size): attention of one token of each reply; query (replies, heads, 1, size)."""
+        texts = self.past.cache.layers[layer]
+        rows, heads, _, width = query.shape
+        query = query.reshape(rows, key.shape[1], heads // key.shape[1], width)
+        scores = torch.cat([self._under_texts(query, texts.keys.mT), query @ key.mT], dim=-1) * scaling
+        weights = torch.softmax(scores.masked_fill(self.hidden, -torch.inf).float(), dim=-1).to(query.dtype)
+        under_text, under_reply = weights.split([texts.keys.shape[2], key.shape[2]], dim=-1)
+        return (self._under_texts(under_text, texts.values) + under_reply @ value).reshape(rows, 1, heads, width)
+
+    def _under_texts(self, left, right) -> torch.Tensor:
+        """left (replies, groups, heads of a group, n) times its text's right (texts, groups, n, m)."""
+        spread = left.new_zeros((right.shape[0], left.shape[1], self.slots, *left.shape[2:]))
+        spread[self.owner, :, self.slot] = left
+        found = spread.flatten(2, 3) @ right
+        return found.unflatten(2, spread.shape[2:4])[self.owner, :, self.slot]
+
+
+def _attend(module, query, key, value, attention_mask, scaling=None, branches=None, **_):
+    return branches.attend(module.layer_idx, query, key, value, scaling), None
+
+
+AttentionInterface.register(_Branches.NAME, _attend)
+AttentionMaskInterface.register(_Branches.NAME, lambda *_, **__: None)  # the mask is part of `_Branches`
+
+
+def _repeated(tensor: torch.Tensor, times: Sequence[int]) -> torch.Tensor:
+    return torch.repeat_interleave(tensor, torch.tensor(times, device=tensor.device), dim=0)
 
 
 # --- models that cannot share beginnings -----------------------------------------------------------------------------
@@ -488,10 +568,13 @@ def _plain_scores(model, contexts, continuations, batch_tokens: int, count: Coun
         yield [(i, *_token_scores(row, continuations[i])) for i, row in zip(batch, rows, strict=True)]
 
 
-class _Sliding(_Past):
+class _Sliding:
     """A decoder whose cache only the model itself can make."""
 
     joins = False
+
+    def __init__(self, cache, mask):
+        self.cache, self.mask = cache, mask
 
     @classmethod
     def read(cls, model, prompts):
@@ -500,8 +583,30 @@ class _Sliding(_Past):
         out = model(input_ids=ids, attention_mask=mask, position_ids=places, use_cache=True, logits_to_keep=1)
         return cls(out.past_key_values, mask), out.logits[:, -1]
 
+    @property
+    def tokens(self) -> int:
+        return self.mask.numel()
+
     def take(self, rows: list[int]) -> "_Sliding":
         return _copied(self, rows)
+
+    def branch(self, samples: Sequence[int]) -> "_Sliding":
+        self.keep(_repeated(torch.arange(len(samples), device=self.mask.device), samples))
+        return self
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self.cache.reorder_cache(rows)
+        self.mask = self.mask[rows]
+
+    def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
+        self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
+        return model(
+            input_ids=tokens[:, None],
+            attention_mask=self.mask,
+            position_ids=self.mask.sum(dim=1, keepdim=True) - 1,
+            past_key_values=self.cache,
+            use_cache=True,
+        ).logits[:, -1]
 
     @staticmethod
     def score(model, contexts, continuations):
@@ -529,8 +634,16 @@ class _EncoderDecoder:
         start = torch.full((len(prompts),), model.config.decoder_start_token_id, device=ids.device)
         return state, state.step(model, start)
 
+    @property
+    def tokens(self) -> int:
+        return self.mask.numel()
+
     def take(self, rows: list[int]) -> "_EncoderDecoder":
         return _copied(self, rows)
+
+    def branch(self, samples: Sequence[int]) -> "_EncoderDecoder":
+        self.keep(_repeated(torch.arange(len(samples), device=self.mask.device), samples))
+        return self
 
     def keep(self, rows: torch.Tensor) -> None:
         self.cache.reorder_cache(rows)
