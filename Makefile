@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help env book test live fresh lock clean
+.PHONY: help env book test live fresh bench lock clean
 
 PY ?= python3
 V := .venv
@@ -63,6 +63,11 @@ live: $(V)/.ok  ## run CHAPTER (default: all) with the model, recording the call
 
 fresh: $(V)/.ok  ## run CHAPTER (default: all) with the model, neither reading nor writing recordings
 	for chapter in $(CHAPTERS); do $(V)/bin/rag-companion run "$$chapter" --mode fresh; done
+
+# The package `erag` is what the engine is compared with; nothing else needs it.
+bench: $(V)/.ok  ## time the engine against the usual way (some 15 minutes on a quiet machine)
+	$(V)/bin/pip install -q --no-deps erag==0.0.1
+	$(V)/bin/python benchmarks/engine.py
 
 # ---------------------------------------------------------------------------------------------------- maintenance
 # Pins stay as they are while they satisfy pyproject.toml; delete requirements.lock first to take the newest versions.

@@ -208,13 +208,20 @@ def generate(reader, texts: list[str], **options) -> list[str]:
     tokenizer = reader.tokenizer
     batch = tokenizer(texts, return_tensors="pt").to(reader.model.device)
     found = reader.model.generate(
-        **batch, **options, max_new_tokens=NEW_TOKENS, stop_strings=["\n"], tokenizer=tokenizer, pad_token_id=tokenizer.eos_token_id
+        **batch,
+        **options,
+        max_new_tokens=NEW_TOKENS,
+        stop_strings=["\n"],
+        tokenizer=tokenizer,
+        pad_token_id=tokenizer.eos_token_id,
     )
     return tokenizer.batch_decode(found[:, batch["input_ids"].shape[1] :])
 
 
 def cut(items: Sequence, blocks: int) -> list[list]:
-    return [list(part) for part in np.array_split(np.array(items, dtype=object), blocks)] if blocks > 1 else [list(items)]
+    return (
+        [list(part) for part in np.array_split(np.array(items, dtype=object), blocks)] if blocks > 1 else [list(items)]
+    )
 
 
 def arithmetic(reader, asked) -> dict:
@@ -229,7 +236,9 @@ def arithmetic(reader, asked) -> dict:
     start = time.perf_counter()
     reader.log_likelihood(texts, [" x"] * len(texts))
     seconds = time.perf_counter() - start
-    parameters = sum(p.numel() for name, p in reader.model.named_parameters() if "embed" not in name and "lm_head" not in name)
+    parameters = sum(
+        p.numel() for name, p in reader.model.named_parameters() if "embed" not in name and "lm_head" not in name
+    )
     tokens, length = reader.count.computed, np.mean([reader.count_tokens(text) for text in texts])
     layers = reader.model.config.num_hidden_layers
     flops = 2 * parameters * tokens + 4 * layers * hidden * tokens * length / 2
@@ -253,13 +262,18 @@ def best(work: Callable, flops: float, times: int = 15) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--questions", type=int, default=60, help="questions of the first task; the others take half or less")
+    parser.add_argument(
+        "--questions", type=int, default=60, help="of the first task; the second takes half, the others one a block"
+    )
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--only", help="part of a task's name")
     given = parser.parse_args()
     reader = lm.load("embedded", mode="fresh")
     asked, pool, dataset = questions(given.questions)
-    half, few = asked[: given.questions // 2], asked[: max(given.blocks, given.questions // 10)]
+    half, few = (
+        asked[: given.questions // 2],
+        asked[: given.blocks],
+    )  # the last two tasks read 15 and 6 long texts a question
     tasks = [
         samples(reader, asked, given.blocks),
         document_labels(reader, half, pool, given.blocks),

@@ -106,23 +106,28 @@ def score(
         yield [(i, *way[:, len(contexts[i]) :]) for node, way in ways for i in node.ends]
 
 
-def batches(lengths: Sequence[int], weights: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Group indices so that rows x longest stays within the budget; similar lengths together, longest first; never an empty batch.
+def batches(
+    lengths: Sequence[int], batch_tokens: int, *, widths: Sequence[int] | None = None, enough: int = 1024
+) -> Iterator[list[int]]:
+    """Group indices so that rows x longest stays within the budget; similar widths together, widest first; never an empty batch.
 
-    lengths : tokens of each row; weights : rows that each index needs
+    lengths : tokens of each row, those before it included
+    widths  : tokens that are read of each row, by default all; a batch of `enough` of them takes no row that is much narrower, since it
+              would be padded
 
-    >>> list(batches([5, 9, 4, 8], [1, 1, 1, 1], 18))
+    >>> list(batches([5, 9, 4, 8], 18))
     [[1, 3], [0, 2]]
     """
-    batch, rows, longest = [], 0, 0
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batch and (rows + weights[i]) * longest > batch_tokens:
+    widths = lengths if widths is None else widths
+    batch, longest = [], 0
+    for i in sorted(range(len(lengths)), key=lambda i: (-widths[i], -lengths[i])):
+        widest = widths[batch[0]] if batch else 0
+        full = (len(batch) + 1) * max(longest, lengths[i]) > batch_tokens
+        if batch and (full or (len(batch) * widest >= enough and widths[i] < 0.85 * widest)):
             yield batch
-            batch, rows = [], 0
-        if not batch:
-            longest = lengths[i]
+            batch, longest = [], 0
         batch.append(i)
-        rows += weights[i]
+        longest = max(longest, lengths[i])
     if batch:
         yield batch
 
@@ -163,7 +168,8 @@ def _visit(model, waiting: list[_Pending], batch_tokens: int, count: Count, want
 
     wanted : per node (by id) the first position whose token is to be scored; None scores nothing
     """
-    for batch in batches([pending.node.stop for pending in waiting], [1] * len(waiting), batch_tokens):
+    nodes = [pending.node for pending in waiting]
+    for batch in batches([node.stop for node in nodes], batch_tokens, widths=[len(node.tokens) for node in nodes]):
         chosen = [waiting[i] for i in batch]
         keep = 1 if wanted is None else max(_positions_wanted(pending.node, wanted) for pending in chosen)
         past, logits = _read(model, chosen, keep)
@@ -262,7 +268,7 @@ def _portions(groups: Iterator[_Group], uniforms: Sequence[np.ndarray], batch_to
     """The same groups, cut where their replies would not fit into the budget."""
     for group in groups:
         lengths = [n + uniforms[i].size for i, n in zip(group.texts, group.lengths, strict=True)]
-        parts = list(batches(lengths, [1] * len(lengths), batch_tokens))
+        parts = list(batches(lengths, batch_tokens, enough=batch_tokens))
         for part in parts:
             texts, sizes = [group.texts[k] for k in part], [group.lengths[k] for k in part]
             whole = len(parts) == 1
@@ -549,7 +555,8 @@ def _repeated(tensor: torch.Tensor, times: Sequence[int]) -> torch.Tensor:
 
 def _plain(model, prompts, samples, batch_tokens: int, count: Count) -> Iterator[_Group]:
     """Every prompt read in full, in padded batches; nothing is shared between two prompts."""
-    for batch in batches([len(prompt) for prompt in prompts], samples, batch_tokens):
+    lengths = [len(prompt) * n for prompt, n in zip(prompts, samples, strict=True)]
+    for batch in batches(lengths, batch_tokens):
         state, logits = (_EncoderDecoder if model.config.is_encoder_decoder else _Sliding).read(
             model, [prompts[i] for i in batch]
         )
@@ -561,7 +568,7 @@ def _plain(model, prompts, samples, batch_tokens: int, count: Count) -> Iterator
 def _plain_scores(model, contexts, continuations, batch_tokens: int, count: Count):
     lengths = [len(context) + len(continuation) for context, continuation in zip(contexts, continuations, strict=True)]
     kind = _EncoderDecoder if model.config.is_encoder_decoder else _Sliding
-    for batch in batches(lengths, [1] * len(lengths), batch_tokens):
+    for batch in batches(lengths, batch_tokens):
         rows = kind.score(model, [contexts[i] for i in batch], [continuations[i] for i in batch])
         tokens = sum(lengths[i] for i in batch)
         count.computed, count.distinct = count.computed + tokens, count.distinct + tokens

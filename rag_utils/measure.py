@@ -10,7 +10,9 @@ from rag_utils.lm import LanguageModel
 from rag_utils.names import check_name
 from rag_utils.prompts import Prompt
 
-SYSTEM_TITLES = dict(zip(SYSTEMS, ("DPR-FiD", "InstructGPT", "ChatGPT", "GPT-4", "BingChat"), strict=True))  # as in SePer, Table 1
+SYSTEM_TITLES = dict(
+    zip(SYSTEMS, ("DPR-FiD", "InstructGPT", "ChatGPT", "GPT-4", "BingChat"), strict=True)
+)  # as in SePer, Table 1
 CLOSED, GOLD, NEGATIVE = "closed book", "gold", "hard negative"
 
 

@@ -20,7 +20,7 @@ class Profile(BaseModel):
     revision     : branch, tag or commit of the reader; None takes the hub's default branch
     task         : "causal" (decoder only) or "seq2seq" (encoder-decoder)
     dtype        : precision of the weights and the arithmetic
-    batch_tokens : how many tokens (prompt and reply, padding included) one batch may hold
+    batch_tokens : how many tokens (texts, replies and padding) may be held at once; memory follows it, not the number of calls
     n            : samples per prompt
     judge        : entailment model (hub name or local directory); None where a profile has none
     needs        : what a reader must have, in words
@@ -43,7 +43,7 @@ class Profile(BaseModel):
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile(name="embedded", reader=EMBEDDED, needs="two CPU cores, 2 GB of memory, no hub"),
+        Profile(name="embedded", reader=EMBEDDED, batch_tokens=16_384, needs="two CPU cores, 2 GB of memory, no hub"),
         Profile(
             name="laptop",
             reader="Qwen/Qwen2.5-1.5B-Instruct",

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 
 from tqdm.auto import tqdm
 
-TERMINAL = "RAG_COMPANION_TERMINAL"  # set by the command line, so that a notebook's kernel can write where the reader looks
+TERMINAL = (
+    "RAG_COMPANION_TERMINAL"  # set by the command line, so that a notebook's kernel can write where the reader looks
+)
 
 
 def track(batches: Iterable[Sequence], *, what: str, total: int) -> Iterator[Sequence]:

@@ -54,7 +54,9 @@ def prefix_tree(texts: Sequence[Sequence[int]], *, allowance: float = 0.0) -> No
     ([1], [[2], [5]], 5)
     """
     if not texts or not all(len(text) for text in texts):
-        raise ValueError(f"prefix_tree wants at least one text and no empty one, got lengths {[len(t) for t in texts][:5]}")
+        raise ValueError(
+            f"prefix_tree wants at least one text and no empty one, got lengths {[len(t) for t in texts][:5]}"
+        )
     root = _branch(texts, sorted(range(len(texts)), key=lambda i: list(texts[i])), 0)
     stack = [(root, sorted(range(len(texts)), key=lambda i: list(texts[i])))]
     while stack:
