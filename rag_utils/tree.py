@@ -8,7 +8,7 @@ Ten samples of one prompt, ten documents under one instruction, fifteen orders o
 stands once. No model here, only lists of whole numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 
@@ -77,6 +77,32 @@ def prefix_tree(texts: Sequence[Sequence[int]], *, allowance: float = 0.0) -> No
 def size(root: Node) -> int:
     """Tokens that are computed: those of all segments."""
     return sum(len(node.tokens) for node in root.walk())
+
+
+def batches(
+    lengths: Sequence[int], batch_tokens: int, *, widths: Sequence[int] | None = None, enough: int = 1024
+) -> Iterator[list[int]]:
+    """Group indices so that rows x longest stays within the budget; similar widths together, widest first; never an empty batch.
+
+    lengths : tokens of each row, those before it included
+    widths  : tokens that are read of each row, by default all; a batch of `enough` of them takes no row that is much narrower, since it
+              would be padded
+
+    >>> list(batches([5, 9, 4, 8], 18))
+    [[1, 3], [0, 2]]
+    """
+    widths = lengths if widths is None else widths
+    batch, longest = [], 0
+    for i in sorted(range(len(lengths)), key=lambda i: (-widths[i], -lengths[i])):
+        widest = widths[batch[0]] if batch else 0
+        full = (len(batch) + 1) * max(longest, lengths[i]) > batch_tokens
+        if batch and (full or (len(batch) * widest >= enough and widths[i] < 0.85 * widest)):
+            yield batch
+            batch, longest = [], 0
+        batch.append(i)
+        longest = max(longest, lengths[i])
+    if batch:
+        yield batch
 
 
 def _branch(texts, members: list[int], start: int) -> Node:

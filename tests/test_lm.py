@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rag_utils import decode, lm, profiles, weights
 from rag_utils.recordings import RecordingError, Recordings
-from rag_utils.tree import prefix_tree, size
+from rag_utils.tree import batches, prefix_tree, size
 
 PROMPTS = ["a", "the quick brown fox", "why?", "another prompt, a little longer than the rest", "why not?"]
 
@@ -269,10 +269,10 @@ def test_models_that_cannot_share_say_so(reader, sliding, fusion):
 
 def test_batches_hold_every_row_once_within_the_budget():
     lengths = [3, 50, 7, 7, 12, 1]
-    found = list(decode.batches(lengths, 40))
+    found = list(batches(lengths, 40))
     assert sorted(i for batch in found for i in batch) == list(range(6))
     assert found[0] == [1]  # longer than the budget: alone
-    narrow = decode.batches([100] * 6, 10**6, widths=[50, 50, 50, 9, 9, 8], enough=100)
+    narrow = batches([100] * 6, 10**6, widths=[50, 50, 50, 9, 9, 8], enough=100)
     assert list(narrow) == [[0, 1, 2], [3, 4, 5]]  # little padding
 
 
