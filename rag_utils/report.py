@@ -429,25 +429,25 @@ def _scalar(name: str, value) -> str:
     return " ".join(value.split())
 
 
-def library_versions(names: Iterable[str]) -> dict[str, str]:
+def package_versions(names: Iterable[str]) -> dict[str, str]:
     """Versions of installed packages, in alphabetical order.
 
     names   : names on the package index
     returns : name -> version without its local part ("2.13.0+cpu" is 2.13.0), which names a machine's build
     raises  : ValueError for a single text, no names, or a package that is not installed
 
-    >>> list(library_versions(["pandas", "numpy"]))
+    >>> list(package_versions(["pandas", "numpy"]))
     ['numpy', 'pandas']
     """
     names = [] if isinstance(names, str) else sorted(set(names))
     if not names:
-        raise ValueError("library_versions: wanted a list of at least one name")
+        raise ValueError("package_versions: wanted a list of at least one name")
     versions = {}
     for name in names:
         try:
             versions[name] = metadata.version(name).split("+")[0]
         except metadata.PackageNotFoundError:
-            raise ValueError(f"library_versions: got {name!r}, wanted an installed package") from None
+            raise ValueError(f"package_versions: got {name!r}, wanted an installed package") from None
     return versions
 
 

@@ -432,14 +432,14 @@ def test_provenance_lets_ordinary_facts_pass():
         assert "fact" in repr(report.provenance(fact=value))
 
 
-def test_library_versions():
-    versions = report.library_versions(["pandas", "numpy", "pandas"])
+def test_package_versions():
+    versions = report.package_versions(["pandas", "numpy", "pandas"])
     assert versions == {"numpy": np.__version__, "pandas": pd.__version__}
     assert list(versions) == ["numpy", "pandas"]
-    assert "+" not in "".join(report.library_versions(["torch"]).values())
+    assert "+" not in "".join(report.package_versions(["torch"]).values())
     for names, message in ((["no-such-package"], "installed"), ("numpy", "list"), ([], "list")):
         with pytest.raises(ValueError, match=message):
-            report.library_versions(names)
+            report.package_versions(names)
 
 
 def test_every_verdict_can_come_out():
