@@ -1,10 +1,13 @@
 """Keys and values: what a model remembers of the texts it has read, and of the replies that grow behind them."""
 
 from collections.abc import Sequence
+from contextlib import contextmanager
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.cache_utils import Cache, DynamicLayer
+
+OWN = "rag_companion"  # the name under which transformers finds our attention
 
 
 class Room(DynamicLayer):
@@ -40,35 +43,24 @@ class Room(DynamicLayer):
         return grown
 
 
+Row = list[tuple[torch.Tensor, torch.Tensor]]  # keys and values of one text, per layer (1, heads, tokens, size)
+
+
 class Past:
-    """Keys and values of some rows of text, padded on the left or between segments where `mask` is 0."""
+    """Keys and values of some texts, one row each, padded on the left where `mask` is 0."""
 
     joins = True  # texts of two of them may be continued together
 
-    def __init__(self, cache: Cache, mask: torch.Tensor):
-        self.cache, self.mask = cache, mask
+    def __init__(self, layers: Row, mask: torch.Tensor):
+        self.layers, self.mask = layers, mask
 
     @classmethod
-    def of(cls, layers: list[tuple[torch.Tensor, torch.Tensor]], mask: torch.Tensor) -> "Past":
-        cache = Cache(layer_class_to_replicate=Room)
-        for number, (keys, values) in enumerate(layers):
-            cache.update(keys, values, number)
-        return cls(cache, mask)
-
-    @classmethod
-    def stack(cls, pasts: "list[Past | None]") -> "Past | None":
-        """One row each of the pasts, which have one row each."""
-        if pasts[0] is None:
-            return None
-        if all(past is pasts[0] for past in pasts):
-            rows = len(pasts)
-            layers = [(k.expand(rows, -1, -1, -1), v.expand(rows, -1, -1, -1)) for k, v in pasts[0].layers]
-            return cls.of(layers, pasts[0].mask.expand(rows, -1))
-        return cls.join(pasts)
+    def of(cls, rows: Sequence[Row]) -> "Past":
+        return cls.join([cls(row, row[0][0].new_ones((1, row[0][0].shape[2]), dtype=torch.long)) for row in rows])
 
     @classmethod
     def join(cls, pasts: "list[Past]") -> "Past":
-        """All rows of the pasts, the shorter ones padded on the left."""
+        """All rows of the pasts, the shorter ones padded."""
         longest = max(past.mask.shape[1] for past in pasts)
         pads = [longest - past.mask.shape[1] for past in pasts]
 
@@ -80,23 +72,11 @@ class Past:
             tuple(padded([past.layers[number][kind] for past in pasts], 2) for kind in (0, 1))
             for number in range(len(pasts[0].layers))
         ]
-        return cls.of(layers, padded([past.mask for past in pasts], 1))
-
-    @property
-    def layers(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        return [(layer.keys, layer.values) for layer in self.cache.layers]
-
-    def row(self, number: int) -> "Past":
-        """One row without its padding."""
-        held = self.mask[number].bool()
-        layers = [(k[number : number + 1, :, held], v[number : number + 1, :, held]) for k, v in self.layers]
-        return Past.of(layers, self.mask[number : number + 1, held])
+        return cls(layers, padded([past.mask for past in pasts], 1))
 
     def take(self, rows: list[int]) -> "Past":
-        """These rows, in this order; all of them in order cost nothing."""
-        if list(rows) == list(range(len(self.mask))):
-            return self
-        return Past.of([(k[rows], v[rows]) for k, v in self.layers], self.mask[rows])
+        """These rows, in this order."""
+        return Past([(k[rows], v[rows]) for k, v in self.layers], self.mask[rows])
 
     def branch(self, samples: Sequence[int]) -> "Branches":
         """So many replies to each row."""
@@ -109,9 +89,6 @@ class Branches:
     `owner` is the text of each reply. Attention sees both: the scores of a reply's next token are those under its text, computed for all
     replies to that text in one product, and those under the reply so far, under one softmax.
     """
-
-    joins = True
-    NAME = "shared_prefix"
 
     def __init__(self, past: Past, samples: Sequence[int]):
         self.past = past
@@ -153,28 +130,24 @@ class Branches:
         self.slots = int(self.slot.max()) + 1
         self.hidden = torch.cat([self.past.mask[self.owner], self.mask], dim=1)[:, None, None] == 0
         places = self.past.mask.sum(dim=1)[self.owner] + self.mask.sum(dim=1) - 1
-        usual = model.config._attn_implementation
-        model.config._attn_implementation = self.NAME
-        try:
+        with attention(model):
             return model(
                 input_ids=tokens[:, None],
                 position_ids=places[:, None],
                 past_key_values=self.cache,
                 use_cache=True,
-                branches=self,
+                attend=self.attend,
             ).logits[:, -1]
-        finally:
-            model.config._attn_implementation = usual
 
     def attend(self, layer: int, query, key, value, scaling: float) -> torch.Tensor:
         """(replies, 1, heads, size): attention of one token of each reply; query (replies, heads, 1, size)."""
-        texts = self.past.cache.layers[layer]
+        text_keys, text_values = self.past.layers[layer]
         rows, heads, _, width = query.shape
         query = query.reshape(rows, key.shape[1], heads // key.shape[1], width)
-        scores = torch.cat([self._under_texts(query, texts.keys.mT), query @ key.mT], dim=-1) * scaling
+        scores = torch.cat([self._under_texts(query, text_keys.mT), query @ key.mT], dim=-1) * scaling
         weights = torch.softmax(scores.masked_fill(self.hidden, -torch.inf).float(), dim=-1).to(query.dtype)
-        under_text, under_reply = weights.split([texts.keys.shape[2], key.shape[2]], dim=-1)
-        return (self._under_texts(under_text, texts.values) + under_reply @ value).reshape(rows, 1, heads, width)
+        under_text, under_reply = weights.split([text_keys.shape[2], key.shape[2]], dim=-1)
+        return (self._under_texts(under_text, text_values) + under_reply @ value).reshape(rows, 1, heads, width)
 
     def _under_texts(self, left, right) -> torch.Tensor:
         """left (replies, groups, heads of a group, n) times its text's right (texts, groups, n, m)."""
@@ -184,12 +157,23 @@ class Branches:
         return found.unflatten(2, spread.shape[2:4])[self.owner, :, self.slot]
 
 
-def _attend(module, query, key, value, attention_mask, scaling=None, branches=None, **_):
-    return branches.attend(module.layer_idx, query, key, value, scaling), None
+@contextmanager
+def attention(model):
+    """Let the `attend` that the model is called with compute its attention: attend(layer, query, key, value, scaling)."""
+    usual = model.config._attn_implementation
+    model.config._attn_implementation = OWN
+    try:
+        yield
+    finally:
+        model.config._attn_implementation = usual
 
 
-AttentionInterface.register(Branches.NAME, _attend)
-AttentionMaskInterface.register(Branches.NAME, lambda *_, **__: None)  # the mask is part of `Branches`
+def _attend(module, query, key, value, attention_mask, scaling=None, attend=None, **_):
+    return attend(module.layer_idx, query, key, value, scaling), None
+
+
+AttentionInterface.register(OWN, _attend)
+AttentionMaskInterface.register(OWN, lambda *_, **__: None)  # who attends knows the mask
 
 
 def repeated(tensor: torch.Tensor, times: Sequence[int]) -> torch.Tensor:

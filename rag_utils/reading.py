@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from transformers.cache_utils import Cache
 
-from rag_utils.past import Past, Room, pad
-from rag_utils.tree import Node, batches
+from rag_utils.packed import Packed
+from rag_utils.past import Past, Row
+from rag_utils.tree import Node
 
+PASS = 3072  # tokens of one pass: enough for full speed, and few enough that what a layer leaves is still near when the next one wants it
+LOGITS = 1024  # positions whose logits one pass may leave
 SLICE = 256  # positions whose distribution over the vocabulary is held at once
 UNKNOWN = np.full((2, 1), np.nan)
 
@@ -31,7 +33,7 @@ class Pending:
     """A segment to read: behind which keys and values, and the scores of the tokens on the way to it."""
 
     node: Node
-    past: "Past | None"
+    past: Row | None
     scores: list[np.ndarray]
     first: np.ndarray  # (2, 1): log-likelihood and lead of its first token, known from the segment before
 
@@ -58,11 +60,9 @@ def visit(model, waiting: list[Pending], batch_tokens: int, count: Count, wanted
     yields : (segments that end a text, their keys and values, logits of their last tokens)
     wanted : per node (by id) the first position whose token is to be scored, and then only the scores are kept; None scores nothing
     """
-    nodes = [pending.node for pending in waiting]
-    for batch in batches([node.stop for node in nodes], batch_tokens, widths=[len(node.tokens) for node in nodes]):
-        chosen = [waiting[i] for i in batch]
-        keep = 1 if wanted is None else max(_positions_wanted(pending.node, wanted) for pending in chosen)
-        past, logits = _read(model, chosen, keep)
+    for chosen, keep in _portions(waiting, batch_tokens, wanted):
+        packed = Packed([pending.node.tokens for pending in chosen], [pending.past for pending in chosen])
+        logits = packed.run(model, keep)
         count.computed += sum(len(pending.node.tokens) for pending in chosen)
         below = []
         for row, pending in enumerate(chosen):
@@ -72,42 +72,37 @@ def visit(model, waiting: list[Pending], batch_tokens: int, count: Count, wanted
                 pending.scores.append(_segment_scores(node, pending.first, logits[row]))
                 heads = [child.tokens[0] for child in node.children if wanted[id(child)] <= node.stop]
                 if heads:
-                    known = token_scores(logits[row, -1:].expand(len(heads), -1), heads)
+                    known = token_scores(logits[row][-1:].expand(len(heads), -1), heads)
                     columns = iter(np.split(known, len(heads), axis=1))
                     first = [next(columns) if wanted[id(child)] <= node.stop else UNKNOWN for child in node.children]
-            if node.children:
-                row_past = past.row(row)
-                below += [
-                    Pending(c, row_past, list(pending.scores), f) for c, f in zip(node.children, first, strict=True)
-                ]
+            below += [
+                Pending(child, packed.rows[row], list(pending.scores), known)
+                for child, known in zip(node.children, first, strict=True)
+            ]
         ended = [row for row, pending in enumerate(chosen) if pending.node.ends]
         if ended and wanted is not None:
             yield [chosen[row] for row in ended], None, None
         elif ended:
-            yield [chosen[row] for row in ended], past.take(ended), logits[ended, -1]
-        del past, logits
+            last = torch.stack([logits[row][-1] for row in ended])
+            yield [chosen[row] for row in ended], [packed.rows[row] for row in ended], last
+        del packed, logits
         yield from visit(model, below, batch_tokens, count, wanted)
 
 
-def _read(model, chosen: list[Pending], keep: int) -> tuple["Past", torch.Tensor]:
-    """One pass over a batch of segments: keys and values of their texts so far, logits of their last `keep` places."""
-    ids, mask = pad([pending.node.tokens for pending in chosen], "left", model.device)
-    places = (mask.cumsum(dim=1) - 1).clamp(min=0)
-    starts = torch.tensor([pending.node.start for pending in chosen], device=model.device)
-    past = Past.stack([pending.past for pending in chosen])
-    if past is None:
-        past = Past(Cache(layer_class_to_replicate=Room), mask)
-    else:
-        past.mask = torch.cat([past.mask, mask], dim=1)
-    logits = model(
-        input_ids=ids,
-        attention_mask=past.mask,
-        position_ids=places + starts[:, None],
-        past_key_values=past.cache,
-        use_cache=True,
-        logits_to_keep=keep,
-    ).logits
-    return past, logits
+def _portions(waiting: list[Pending], batch_tokens: int, wanted) -> Iterator[tuple[list[Pending], list[int]]]:
+    """Segments to read in one pass, longest texts first, and how many of each one's last places have logits that are needed."""
+    chosen, keep, held, new = [], [], 0, 0
+    for pending in sorted(waiting, key=lambda pending: -pending.node.stop):
+        needed = 1 if wanted is None else _positions_wanted(pending.node, wanted)
+        width = len(pending.node.tokens)
+        if chosen and (held + pending.node.stop > batch_tokens or new + width > PASS or sum(keep) + needed > LOGITS):
+            yield chosen, keep
+            chosen, keep, held, new = [], [], 0, 0
+        chosen.append(pending)
+        keep.append(needed)
+        held, new = held + pending.node.stop, new + width
+    if chosen:
+        yield chosen, keep
 
 
 def first_wanted(root: Node, contexts: Sequence[int]) -> dict[int, int]:
@@ -146,9 +141,7 @@ def token_scores(logits: torch.Tensor, tokens: Sequence[int]) -> np.ndarray:
 
 def read_texts(model, root: Node, batch_tokens: int, count: Count) -> Iterator[Group]:
     """Read all texts of the tree; yield them in groups, each ready to be continued."""
-    for chosen, past, logits in visit(model, start(root), batch_tokens, count, None):
+    for chosen, pasts, logits in visit(model, start(root), batch_tokens, count, None):
         rows = [row for row, pending in enumerate(chosen) for _ in pending.node.ends]
         texts = [i for pending in chosen for i in pending.node.ends]
-        if len(rows) > len(chosen):
-            past, logits = past.take(rows), logits[rows]
-        yield Group(texts, [chosen[row].node.stop for row in rows], past, logits)
+        yield Group(texts, [chosen[row].node.stop for row in rows], Past.of([pasts[row] for row in rows]), logits[rows])

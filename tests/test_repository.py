@@ -323,6 +323,7 @@ ORDER = [
     "weights",
     "tree",
     "past",
+    "packed",
     "plain",
     "reading",
     "decode",
