@@ -4,26 +4,21 @@ Each row of a file is checked (`DataError` names file, row and field, and quotes
 data sets, and held in a `datasets.Dataset` with that form's types, in memory. `load` turns it into `Question` objects.
 """
 
-import gzip
 import hashlib
-import json
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-
-from rag_utils.cache import ROOT
+from rag_utils import companion
 from rag_utils.manifest import DataError, locate
 from rag_utils.names import check_name
+from rag_utils.rows import AnyText, Row, Some, Text, check, items, lines, once
 
 if TYPE_CHECKING:
     import datasets
 
-COMPANION = ROOT / "data" / "companion"
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")  # of EVOUNA
 
 
@@ -45,7 +40,8 @@ class Question:
     distractors    : the other passages that come with the question, in the source's order
     gold_sentences : per gold passage, the numbers of the sentences needed; empty where the source does not say
     split          : the source's split; `held_out` cuts the benchmarks, which have none
-    type, kind     : of the companion's questions: single, bridge, comparison, yes_no; real, invented
+    type           : the companion's: single, bridge, comparison, yes_no, claim or long
+    kind           : the companion's: real or invented
     """
 
     id: str
@@ -77,6 +73,23 @@ class Judged:
     question: str
     golds: tuple[str, ...]
     answers: tuple[JudgedAnswer, ...]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two answers to a question and whether they mean the same, however alike they look; for testing a judge.
+
+    category : what the pair turns on: number, date, yes_no, negation, entity or paraphrase
+    split    : train or test; all pairs of a question are in one of them
+    """
+
+    id: str
+    question: str
+    left: str
+    right: str
+    equivalent: bool
+    category: str
+    split: str
 
 
 def question_id(text: str) -> str:
@@ -111,11 +124,12 @@ def held_out(question_text: str) -> bool:
 def load(name: str) -> list[Question]:
     """Return the questions of a data set, in the order of its file.
 
-    name   : "companion", "nq", "squad", "hotpotqa" or "musique"
+    name   : "companion", "companion_claims", "companion_long", "nq", "squad", "hotpotqa" or "musique"
     raises : ValueError for an unknown name; DataError if a file is absent or a row is not of the form that is wanted
 
-    Ids are the file's own; `nq` has none and gets `question_id`, with "-2" and so on after it where a text comes again
-    (it does not in the file of the manifest).
+    A claim is the text of a question whose one answer is "true" or "false"; the one answer of a long question is its
+    reference. Ids are the file's own; `nq` has none and gets `question_id`, with "-2" and so on after it where a text
+    comes again (it does not in the file of the manifest).
     """
     check_name("data set", name, _QUESTIONS)
     return [
@@ -156,16 +170,25 @@ def load_judged(name: str = "evouna_nq") -> list[Judged]:
     ]
 
 
+def load_contrast() -> list[Contrast]:
+    """Return the companion's pairs of answers for a judge, in the order of the file.
+
+    raises : DataError if the file is absent or a row is not of the form that is wanted
+    """
+    return [Contrast(**row) for row in table("companion_contrast")]
+
+
 def passages(name: str) -> list[Passage]:
     """Return the pool that a data set's questions retrieve from: every passage once, in the order of the file.
 
-    The companion's pool is all passages of all articles; elsewhere it is the passages that come with the questions.
+    The companion's pool is all passages of all articles, the same for its questions, claims and long questions;
+    elsewhere it is the passages that come with the questions.
 
     raises : as `load`
     """
     check_name("data set", name, _QUESTIONS)
-    if name == "companion":
-        return list(_companion_passages().values())
+    if name in companion.FORMS:
+        return [_passage(row) for row in companion.passages().values()]
     pool: dict[str, Passage] = {}
     for question in load(name):
         for passage in question.gold + question.distractors:
@@ -175,23 +198,27 @@ def passages(name: str) -> list[Passage]:
 
 
 def table(name: str) -> "datasets.Dataset":
-    """Return a data set as a `datasets.Dataset` in memory, one row per question, the same columns for every set.
+    """Return a data set as a `datasets.Dataset` in memory, the same columns for every set that `load` reads.
 
-    name   : as for `load` and `load_judged`
+    name   : as for `load` and `load_judged`, or "companion_contrast"
     raises : as `load`
     """
     from datasets import Dataset
 
-    read = {**_QUESTIONS, **_JUDGED}[check_name("data set", name, {**_QUESTIONS, **_JUDGED})]
-    features = _features(judged=name in _JUDGED)
+    readers = {**_QUESTIONS, **_JUDGED, **_CONTRAST}
+    read = readers[check_name("data set", name, readers)]
+    features = _features(name)
     return Dataset.from_list([{column: row[column] for column in features} for row in read()], features=features)
 
 
-def _features(*, judged: bool) -> "datasets.Features":
+def _features(name: str) -> "datasets.Features":
     from datasets import Features, List, Value
 
     text = Value("string")
-    if judged:
+    if name in _CONTRAST:
+        pair = {"id": text, "question": text, "left": text, "right": text}
+        return Features({**pair, "equivalent": Value("bool"), "category": text, "split": text})
+    if name in _JUDGED:
         answer = {"system": text, "text": text, "verdict": Value("bool")}
         return Features({"id": text, "text": text, "golds": List(text), "answers": List(answer)})
     passage = {"id": text, "title": text, "text": text, "sentences": List(text)}
@@ -213,76 +240,52 @@ def _features(*, judged: bool) -> "datasets.Features":
 # --- the form of a row, per file -------------------------------------------------------------------------------------
 
 
-def _encodable(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("should hold no half of a surrogate pair") from None
-    return text
-
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("should not be blank")
-    return text
-
-
-AnyText = Annotated[str, AfterValidator(_encodable)]
-Text = Annotated[AnyText, AfterValidator(_not_blank)]
-T = TypeVar("T")
-Some = Annotated[list[T], Field(min_length=1)]
-
-
-class _Row(BaseModel):
-    model_config = ConfigDict(strict=True, hide_input_in_errors=True)
-
-
-class _NqContext(_Row):
+class _NqContext(Row):
     title: AnyText
     text: Text
     isgold: bool
 
 
-class _NqRow(_Row):
+class _NqRow(Row):
     question: Text
     answers: Some[Text]
     ctxs: Some[_NqContext]
 
 
-class _SquadAnswer(_Row):
+class _SquadAnswer(Row):
     text: Text
 
 
-class _SquadQuestion(_Row):
+class _SquadQuestion(Row):
     id: Text
     question: Text
     answers: Some[_SquadAnswer]
 
 
-class _SquadParagraph(_Row):
+class _SquadParagraph(Row):
     context: Text
     qas: Some[_SquadQuestion]
 
 
-class _SquadRow(_Row):
+class _SquadRow(Row):
     title: Text
     paragraphs: Some[_SquadParagraph]
 
 
-class _Paragraph(_Row):
+class _Paragraph(Row):
     title: AnyText
     text: Text
     is_supporting: bool
 
 
-class _MultihopRow(_Row):
+class _MultihopRow(Row):
     id: Text
     question: Text
     answers: Some[Text]
     paragraphs: Some[_Paragraph]
 
 
-class _EvounaRow(_Row):
+class _EvounaRow(Row):
     improper: bool
     question: Text
     golden_answer: AnyText | None
@@ -296,109 +299,6 @@ class _EvounaRow(_Row):
     judge_gpt4: bool | None
     answer_newbing: AnyText | None
     judge_newbing: bool | None
-
-
-class _CompanionPassage(_Row):
-    id: Text
-    sentences: Some[Text]
-
-
-class _ArticleRow(_Row):
-    id: Text
-    title: Text
-    kind: Literal["real", "invented"]
-    split: Text
-    passages: Some[_CompanionPassage]
-
-
-class _Gold(_Row):
-    passage: Text
-    sentences: Some[int]
-
-
-class _CompanionRow(_Row):
-    id: Text
-    question: Text
-    answers: Some[Text]
-    type: Literal["single", "bridge", "comparison", "yes_no"]
-    kind: Literal["real", "invented"]
-    split: Text
-    gold: Some[_Gold]
-    distractors: list[Text]
-
-
-R = TypeVar("R", bound=_Row)
-
-
-def _check(form: type[R], row: object, where: str) -> R:
-    if not isinstance(row, dict):
-        raise DataError(f"{where}: wanted an object with named fields, got {type(row).__name__}")
-    try:
-        return form.model_validate(row)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-    field = ".".join(map(str, first["loc"]))
-    if first["type"] == "missing":
-        raise DataError(f"{where}, field {field}: missing")
-    wanted = first["msg"].removeprefix("Value error, ")
-    raise DataError(f"{where}, field {field}: {wanted}, got {type(first['input']).__name__}")
-
-
-# --- files -----------------------------------------------------------------------------------------------------------
-
-
-def _lines(path: Path) -> Iterator[tuple[str, object]]:
-    """Yield (file and row, parsed line) for the lines of a JSON lines file, gzipped or not, without the blank ones."""
-    row = 0
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
-            for row, line in enumerate(file, 1):
-                if line.strip():
-                    where = f"{path}, row {row}"
-                    yield where, _parse(line, where)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise DataError(f"{path}: not a whole gzip file, it breaks off or is damaged after row {row}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not UTF-8 after row {row}") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or type(error).__name__}") from error
-    if not row:
-        raise DataError(f"{path}: empty, wanted one row per line")
-
-
-def _items(path: Path, key: str | None = None) -> Iterator[tuple[str, object]]:
-    """Yield (file and row, item) for the items of a JSON list, or of the list under `key` of a JSON object."""
-    try:
-        content = _parse(path.read_text(encoding="utf-8"), str(path))
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not UTF-8") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or type(error).__name__}") from error
-    if key is not None:
-        content = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(content, list) or not content:
-        place = "" if key is None else f", field {key}"
-        raise DataError(f"{path}{place}: wanted a list with one item per row, got {type(content).__name__} or no item")
-    for row, item in enumerate(content, 1):
-        yield f"{path}, row {row}", item
-
-
-def _parse(text: str, where: str) -> object:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-    except (ValueError, RecursionError):
-        place = "numbers too long or nesting too deep"
-    raise DataError(f"{where}: not JSON, or cut short ({place})")
-
-
-def _once(ids: Iterable[str], where: str, field: str, seen: set[str] | None = None) -> None:
-    seen = set() if seen is None else seen
-    for value in ids:
-        if value in seen:
-            raise DataError(f"{where}, field {field}: the same was there before, wanted each once")
-        seen.add(value)
 
 
 def _number(rows: Iterable[dict]) -> Iterator[dict]:
@@ -428,8 +328,8 @@ def _passage(row: dict) -> Passage:
 
 def _read_nq() -> Iterator[dict]:
     def rows() -> Iterator[dict]:
-        for where, row in _lines(locate("nq")):
-            item = _check(_NqRow, row, where)
+        for where, row in lines(locate("nq")):
+            item = check(_NqRow, row, where)
             found = [(_hashed(context.title, context.text), context.isgold) for context in item.ctxs]
             yield _record(item.question, item.answers, *_split(found, where, "ctxs"))
 
@@ -439,28 +339,28 @@ def _read_nq() -> Iterator[dict]:
 def _read_squad() -> Iterator[dict]:
     """Titles lose the underscores that stand for their spaces."""
     seen: set[str] = set()
-    for where, row in _items(locate("squad"), "data"):
-        item = _check(_SquadRow, row, where)
+    for where, row in items(locate("squad"), "data"):
+        item = check(_SquadRow, row, where)
         for paragraph in item.paragraphs:
             gold = [_hashed(item.title.replace("_", " "), paragraph.context)]
             for question in paragraph.qas:
-                _once([question.id], where, "paragraphs.qas.id", seen)
+                once([question.id], where, "paragraphs.qas.id", seen)
                 answers = [answer.text for answer in question.answers]
                 yield _record(question.question, answers, gold, [], id=question.id)
 
 
 def _read_multihop(name: str) -> Iterator[dict]:
     seen: set[str] = set()
-    for where, row in _lines(locate(name)):
-        item = _check(_MultihopRow, row, where)
-        _once([item.id], where, "id", seen)
+    for where, row in lines(locate(name)):
+        item = check(_MultihopRow, row, where)
+        once([item.id], where, "id", seen)
         found = [(_hashed(paragraph.title, paragraph.text), paragraph.is_supporting) for paragraph in item.paragraphs]
         yield _record(item.question, item.answers, *_split(found, where, "paragraphs"), id=item.id)
 
 
 def _split(found: list[tuple[dict, bool]], where: str, field: str) -> tuple[list[dict], list[dict]]:
     """Part a question's passages into gold and others."""
-    _once((passage["id"] for passage, _ in found), where, field)
+    once((passage["id"] for passage, _ in found), where, field)
     gold, others = [[passage for passage, is_gold in found if is_gold is wanted] for wanted in (True, False)]
     if not gold:
         raise DataError(f"{where}, field {field}: no passage is marked as gold, wanted at least one")
@@ -469,8 +369,8 @@ def _split(found: list[tuple[dict, bool]], where: str, field: str) -> tuple[list
 
 def _read_evouna() -> Iterator[dict]:
     def rows() -> Iterator[dict]:
-        for where, row in _items(locate("evouna_nq")):
-            item = _check(_EvounaRow, row, where)
+        for where, row in items(locate("evouna_nq")):
+            item = check(_EvounaRow, row, where)
             if item.improper:
                 continue
             golds = [gold.strip() for gold in (item.golden_answer or "").split("/") if gold.strip()]
@@ -489,56 +389,12 @@ def _read_evouna() -> Iterator[dict]:
     return _number(rows())
 
 
-def _companion_passages() -> dict[str, Passage]:
-    articles: set[str] = set()
-    seen: set[str] = set()
-    pool = {}
-    for where, row in _lines(COMPANION / "articles.jsonl"):
-        article = _check(_ArticleRow, row, where)
-        _once([article.id], where, "id", articles)
-        _once((part.id for part in article.passages), where, "passages.id", seen)
-        for part in article.passages:
-            pool[part.id] = Passage(part.id, article.title, " ".join(part.sentences), tuple(part.sentences))
-    return pool
-
-
-def _read_companion() -> Iterator[dict]:
-    pool = _companion_passages()
-
-    def find(name: str, where: str, field: str) -> dict:
-        if name not in pool:
-            raise DataError(f"{where}, field {field}: no article has this passage")
-        passage = pool[name]
-        return {"id": name, "title": passage.title, "text": passage.text, "sentences": list(passage.sentences)}
-
-    seen: set[str] = set()
-    for where, row in _lines(COMPANION / "questions.jsonl"):
-        item = _check(_CompanionRow, row, where)
-        _once([item.id], where, "id", seen)
-        _once([*(part.passage for part in item.gold), *item.distractors], where, "gold and distractors")
-        gold = [find(part.passage, where, f"gold.{i}.passage") for i, part in enumerate(item.gold)]
-        for i, (part, passage) in enumerate(zip(item.gold, gold, strict=True)):
-            if not all(0 <= number < len(passage["sentences"]) for number in part.sentences):
-                last = len(passage["sentences"]) - 1
-                raise DataError(f"{where}, field gold.{i}.sentences: wanted 0 to {last}, got another number")
-        yield _record(
-            item.question,
-            item.answers,
-            gold,
-            [find(name, where, f"distractors.{i}") for i, name in enumerate(item.distractors)],
-            id=item.id,
-            split=item.split,
-            type=item.type,
-            kind=item.kind,
-            gold_sentences=[part.sentences for part in item.gold],
-        )
-
-
 _QUESTIONS = {
-    "companion": _read_companion,
+    **{name: partial(companion.asked, name) for name in companion.FORMS},
     "nq": _read_nq,
     "squad": _read_squad,
     "hotpotqa": lambda: _read_multihop("hotpotqa"),
     "musique": lambda: _read_multihop("musique"),
 }
 _JUDGED = {"evouna_nq": _read_evouna}
+_CONTRAST = {"companion_contrast": companion.contrast}

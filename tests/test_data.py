@@ -11,8 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from rag_utils import data, manifest
-from rag_utils.data import DataError, Judged, JudgedAnswer, Passage, Question, held_out, load, load_judged, question_id
+from rag_utils import companion, data, manifest
+from rag_utils.data import (
+    Contrast,
+    DataError,
+    Judged,
+    JudgedAnswer,
+    Passage,
+    Question,
+    held_out,
+    load,
+    load_contrast,
+    load_judged,
+    question_id,
+)
 
 SECRET = "zebrafinch"  # stands in the text of every tiny file and must not stand in a message
 
@@ -94,17 +106,39 @@ ARTICLES = [
         ],
     }
 ]
+PLACE = {
+    "kind": "invented",
+    "split": "train",
+    "gold": [{"passage": "a1-p1", "sentences": [0]}],
+    "distractors": ["a1-p2"],
+}
 COMPANION = [
+    {"id": "q1", "question": f"What colour is the {SECRET}?", "answers": ["red"], "type": "single", **PLACE},
+]
+CLAIMS = [
+    {"id": "c1", "claim": f"The {SECRET} is red.", "label": "supported", **PLACE},
+    {"id": "c2", "claim": f"The {SECRET} is blue.", "label": "refuted", **PLACE},
+]
+LONG = [{"id": "l1", "question": f"Why is the {SECRET} red?", "answer": f"The {SECRET} was born red.", **PLACE}]
+CONTRAST = [
     {
-        "id": "q1",
+        "id": "p1",
         "question": f"What colour is the {SECRET}?",
-        "answers": ["red"],
-        "type": "single",
-        "kind": "invented",
+        "left": "red",
+        "right": "not blue but red",
+        "equivalent": True,
+        "category": "negation",
         "split": "train",
-        "gold": [{"passage": "a1-p1", "sentences": [0]}],
-        "distractors": ["a1-p2"],
-    }
+    },
+    {
+        "id": "p2",
+        "question": f"How many eggs has the {SECRET}?",
+        "left": "2",
+        "right": "twelve",
+        "equivalent": False,
+        "category": "number",
+        "split": "test",
+    },
 ]
 FORMS = {  # data set -> (path, content, writer)
     "nq": ("nq/nq.jsonl.gz", NQ),
@@ -114,6 +148,9 @@ FORMS = {  # data set -> (path, content, writer)
     "evouna_nq": ("evouna.json", EVOUNA),
     "articles": ("articles.jsonl", ARTICLES),
     "companion": ("questions.jsonl", COMPANION),
+    "companion_claims": ("claims.jsonl", CLAIMS),
+    "companion_long": ("long.jsonl", LONG),
+    "companion_contrast": ("contrast.jsonl", CONTRAST),
 }
 
 
@@ -121,7 +158,7 @@ FORMS = {  # data set -> (path, content, writer)
 def put(tmp_path, monkeypatch):
     """Write every tiny file and a manifest for them; return a function that writes one with another content."""
     monkeypatch.setattr(manifest, "MANIFEST", tmp_path / "manifest.json")
-    monkeypatch.setattr(data, "COMPANION", tmp_path)
+    monkeypatch.setattr(companion, "COMPANION", tmp_path)
     monkeypatch.setenv("RAG_COMPANION_DATA", str(tmp_path))
     known = {}
 
@@ -152,6 +189,8 @@ def put(tmp_path, monkeypatch):
 def read(name: str) -> list:
     if name == "evouna_nq":
         return load_judged(name)
+    if name == "companion_contrast":
+        return load_contrast()
     return load("companion" if name == "articles" else name)
 
 
@@ -225,6 +264,34 @@ def test_companion_joins_sentences_and_keeps_their_numbers(put):
     )
 
 
+def test_claims_and_long_questions_are_questions_over_the_same_pool(put):
+    true, false = load("companion_claims")
+    (long,) = load("companion_long")
+    (one,) = load("companion")
+    common = {"gold": one.gold, "distractors": one.distractors, "split": "train", "kind": "invented"}
+    common["gold_sentences"] = ((0,),)
+    assert true == Question("c1", f"The {SECRET} is red.", ("true",), "companion_claims", type="claim", **common)
+    assert false == Question("c2", f"The {SECRET} is blue.", ("false",), "companion_claims", type="claim", **common)
+    reference = f"The {SECRET} was born red."
+    assert long == Question("l1", f"Why is the {SECRET} red?", (reference,), "companion_long", type="long", **common)
+    assert data.passages("companion_claims") == data.passages("companion_long") == data.passages("companion")
+
+
+def test_contrast_keeps_every_field(put):
+    one, two = load_contrast()
+    assert one == Contrast(
+        id="p1",
+        question=f"What colour is the {SECRET}?",
+        left="red",
+        right="not blue but red",
+        equivalent=True,
+        category="negation",
+        split="train",
+    )
+    assert (two.equivalent, two.category, two.split) == (False, "number", "test")
+    assert data.table("companion_contrast").to_list() == CONTRAST
+
+
 def test_evouna_leaves_out_improper_rows_and_says_where_a_verdict_is_missing(put):
     one, two, again = load_judged("evouna_nq")
     assert isinstance(one, Judged)
@@ -236,7 +303,7 @@ def test_evouna_leaves_out_improper_rows_and_says_where_a_verdict_is_missing(put
 
 
 def test_tables_have_the_same_columns_and_types_for_every_data_set(put):
-    names = ("companion", "nq", "squad", "hotpotqa", "musique")
+    names = ("companion", "companion_claims", "companion_long", "nq", "squad", "hotpotqa", "musique")
     assert len({str(data.table(name).features) for name in names}) == 1
     assert data.table("evouna_nq").column_names == ["id", "text", "golds", "answers"]
     assert load("musique") == load("musique")
@@ -313,6 +380,22 @@ print(len(data.load("nq")))
         ("companion", (0, "gold", 0, "sentences"), [2], 1, "gold.0.sentences: wanted 0 to 1"),
         ("companion", (0, "gold", 0, "sentences"), [-1], 1, "gold.0.sentences: wanted 0 to 1"),
         ("companion", (0, "type"), SECRET, 1, "type: Input should be 'single', 'bridge', 'comparison' or 'yes_no'"),
+        ("companion_claims", (1, "claim"), " ", 2, "claim: should not be blank"),
+        ("companion_claims", (1, "label"), SECRET, 2, "label: Input should be 'supported' or 'refuted', got str"),
+        ("companion_claims", (1, "label"), True, 2, "label: Input should be 'supported' or 'refuted', got bool"),
+        ("companion_claims", (1, "id"), "c1", 2, "id: the same was there before"),
+        ("companion_claims", (0, "gold", 0, "passage"), f"{SECRET}-p9", 1, "gold.0.passage: no article has this"),
+        ("companion_claims", (0, "gold"), [], 1, "gold: List should have at least 1 item"),
+        ("companion_long", (0, "answer"), ..., 1, "answer: missing"),
+        ("companion_long", (0, "answer"), [SECRET], 1, "answer: Input should be a valid string, got list"),
+        ("companion_long", (0, "gold", 0, "sentences"), [2], 1, "gold.0.sentences: wanted 0 to 1"),
+        ("companion_long", (0, "kind"), SECRET, 1, "kind: Input should be 'real' or 'invented'"),
+        ("companion_contrast", (1, "id"), "p1", 2, "id: the same was there before"),
+        ("companion_contrast", (1, "equivalent"), 1, 2, "equivalent: Input should be a valid boolean, got int"),
+        ("companion_contrast", (0, "category"), SECRET, 1, "category: Input should be 'number', 'date', 'yes_no', "),
+        ("companion_contrast", (0, "split"), "dev", 1, "split: Input should be 'train' or 'test'"),
+        ("companion_contrast", (0, "right"), ..., 1, "right: missing"),
+        ("companion_contrast", (0, "left"), "", 1, "left: should not be blank"),
     ],
 )
 def test_a_row_of_another_form_is_named_by_file_row_and_field(put, name, keys, value, row, field):
@@ -366,10 +449,12 @@ def test_a_changed_file_does_not_get_as_far_as_its_rows(put):
 
 
 def test_files_that_are_not_there_are_named(put):
-    (data.COMPANION / "questions.jsonl").unlink()
-    with pytest.raises(DataError, match=r"cannot read .*questions.jsonl: No such file"):
-        load("companion")
-    (data.COMPANION / "squad.json").unlink()
+    for name in ("companion", "companion_claims", "companion_long", "companion_contrast"):
+        file = FORMS[name][0]
+        (companion.COMPANION / file).unlink()
+        with pytest.raises(DataError, match=rf"cannot read .*{file}: No such file"):
+            read(name)
+    (companion.COMPANION / "squad.json").unlink()
     with pytest.raises(DataError, match="data set 'squad' is not here"):
         load("squad")
 
