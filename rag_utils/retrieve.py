@@ -178,10 +178,8 @@ def _embed(encode: Encoder, texts: list[str]) -> np.ndarray:
 
 
 @cache
-def encoder() -> Encoder:
-    """Return all-MiniLM-L6-v2 as a function: list of texts -> (n, 384) float32, rows of length 1.
-
-    It is loaded once per process, on the CPU.
+def sentence_model():
+    """Return all-MiniLM-L6-v2 as sentence-transformers holds it, loaded once per process, on the CPU.
 
     raises : EncoderError if the wheel that holds it is not installed
     """
@@ -194,7 +192,15 @@ def encoder() -> Encoder:
     from sentence_transformers import SentenceTransformer
 
     with no_loading_bars():
-        model = SentenceTransformer(str(Path(found.origin).parent / "model"), device="cpu", local_files_only=True)
+        return SentenceTransformer(str(Path(found.origin).parent / "model"), device="cpu", local_files_only=True)
+
+
+def encoder() -> Encoder:
+    """Return all-MiniLM-L6-v2 as a function: list of texts -> (n, 384) float32, rows of length 1.
+
+    raises : EncoderError as `sentence_model`
+    """
+    model = sentence_model()
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):

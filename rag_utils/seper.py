@@ -1,0 +1,198 @@
+"""SePer: how much of a reader's belief lies on the right answer, and what a passage adds to it.
+
+A question is asked N times. Each sample has a weight; samples that mean the same form a cluster. `soft` adds up the weights times how
+well each sample agrees with the answer, `hard` the weights of the clusters that match it. `utility` is after minus before.
+
+N samples, A reference answers, K clusters; log-likelihoods in nats, raw (not those of a warped distribution).
+"""
+
+import math
+from numbers import Real
+
+import numpy as np
+
+from rag_utils.names import check_name
+
+WEIGHTINGS = ("likelihood", "frequency")
+
+
+def cluster(entails):
+    """The cluster of each sample: it joins the earliest one whose first member it entails and is entailed by.
+
+    entails : (N, N) bool, row = premise, column = hypothesis; the diagonal is not looked at
+    returns : (N,) int, ids 0, 1, ... in the order of each cluster's first member
+    raises  : ValueError if not square, empty or not True and False
+    source  : SePer, Definition 2 and eq. 4; Kuhn et al. 2023. Only the first member is compared, so two members need not entail each
+              other. Deviation: in the authors' code a later first member takes over samples that are in an earlier cluster; here
+              nobody is moved
+
+    >>> cluster([[True, True, False], [True, True, True], [False, True, True]])   # 2 agrees with 1, but 0 came first
+    array([0, 0, 1])
+    """
+    entails = _flags("entails", entails)
+    if entails.shape[0] != entails.shape[1]:
+        raise ValueError(f"entails must be (N, N), one row and one column per sample; got shape {entails.shape}")
+    both = entails & entails.T
+    first_members, ids = [], np.empty(len(both), dtype=int)
+    for sample in range(len(both)):
+        ids[sample] = next((k for k, first in enumerate(first_members) if both[sample, first]), len(first_members))
+        if ids[sample] == len(first_members):
+            first_members.append(sample)
+    return ids
+
+
+def sample_weights(log_likelihood, *, weighting="likelihood"):
+    """The weight of each sample.
+
+    log_likelihood : (N,) nats; -inf is a sample that cannot happen. A constant added to all of them changes nothing
+    weighting      : "likelihood": the softmax of log_likelihood over the samples; "frequency": 1/N each
+    returns        : (N,) float, 0 .. 1, sum 1
+    raises         : ValueError if not one-dimensional, empty, NaN or +inf, if the name is unknown, and for "likelihood" if all are -inf
+    source         : SePer, eq. 7. A sum over the tokens gives the paper's product, a mean over the tokens the authors' code. Samples are
+                     weighted one by one, so a likely text counts twice over: it is drawn often, and each time with a high likelihood.
+                     "frequency" does not, and only it is the unbiased estimate that eq. 9 speaks of
+
+    >>> sample_weights(np.log([0.3, 0.2, 0.1])).round(4)
+    array([0.5   , 0.3333, 0.1667])
+    >>> sample_weights([-1000.0, -1000.0, -np.inf])
+    array([0.5, 0.5, 0. ])
+    """
+    check_name("weighting", weighting, WEIGHTINGS)
+    log_likelihood = _numbers("log_likelihood", log_likelihood, dimensions=1).astype(float)
+    if np.isnan(log_likelihood).any() or np.isposinf(log_likelihood).any():
+        raise ValueError("log_likelihood must not hold NaN or +inf")
+    if weighting == "frequency":
+        return np.full(len(log_likelihood), 1 / len(log_likelihood))
+    highest = log_likelihood.max()
+    if np.isneginf(highest):
+        raise ValueError("log_likelihood must hold at least one sample that can happen; got -inf only")
+    weights = np.exp(log_likelihood - highest)
+    return weights / weights.sum()
+
+
+def cluster_weights(log_likelihood, clusters, *, weighting="likelihood"):
+    """The weight of each cluster: the sum over its members, p(C | q).
+
+    log_likelihood : (N,) nats, as in `sample_weights`
+    clusters       : (N,) int, ids of 0 and above
+    weighting      : as in `sample_weights`
+    returns        : (K,) float in the order of the ids that occur, sum 1
+    raises         : ValueError as `sample_weights`, and if clusters is not (N,), not whole or negative
+    source         : SePer, eq. 6, inner sum
+
+    >>> cluster_weights(np.log([0.5, 0.3, 0.2]), [0, 1, 0]).round(4)
+    array([0.7, 0.3])
+    """
+    clusters = _numbers("clusters", clusters, dimensions=1)
+    weights = sample_weights(log_likelihood, weighting=weighting)
+    if clusters.dtype.kind not in "iu" or clusters.min() < 0:
+        raise ValueError(f"clusters must be whole numbers of 0 and above; got {clusters.dtype}, least {clusters.min()}")
+    if len(clusters) != len(weights):
+        raise ValueError(f"clusters must have one id per sample; got {len(clusters)} for {len(weights)} samples")
+    _, places = np.unique(clusters, return_inverse=True)
+    return np.bincount(places, weights=weights)
+
+
+def soft(log_likelihood, kernel, *, over_answers="mean", weighting="likelihood"):
+    """SePer_S: the reader's belief in the answer, each sample counted as far as it agrees with it.
+
+    log_likelihood : (N,) nats, as in `sample_weights`
+    kernel         : (N, A) in [0, 1], how well sample i agrees with answer a
+    over_answers   : "mean" of the per-answer beliefs, or "max", the largest
+    weighting      : as in `sample_weights`
+    returns        : float, 0 .. 1
+    raises         : ValueError as `sample_weights`, and if kernel is not (N, A), A of 1 or more, or not in [0, 1]; unknown names
+    source         : SePer, eqs. 9 and 10, Algorithm 1 (SePer_S). "max" is the authors' code, whose own result for several answers is
+                     wrong: it reads an answer-major array as response-major
+
+    >>> likelihoods = [0.5, 0.3, 0.2]
+    >>> round(soft(np.log(likelihoods), [[1.0], [0.5], [0.0]]), 4)   # 0.5 + 0.3 / 2
+    0.65
+    >>> two_answers = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]           # beliefs 0.5 and 0.5
+    >>> round(soft(np.log(likelihoods), two_answers, over_answers="max"), 4)
+    0.5
+    """
+    check_name("over_answers", over_answers, ("mean", "max"))
+    weights = sample_weights(log_likelihood, weighting=weighting)
+    kernel = _numbers("kernel", kernel, dimensions=2)
+    if len(kernel) != len(weights):
+        raise ValueError(f"kernel must be (N, A) with N = {len(weights)} samples; got shape {kernel.shape}")
+    if not ((kernel >= 0) & (kernel <= 1)).all():
+        raise ValueError(f"kernel must lie in [0, 1]; got values from {kernel.min()} to {kernel.max()}")
+    return _over_answers(weights @ kernel, over_answers)
+
+
+def hard(log_likelihood, clusters, matches, *, over_answers="mean", weighting="likelihood"):
+    """SePer_H: the reader's belief in the answer, the weight of the clusters that mean the same as it.
+
+    log_likelihood : (N,) nats, as in `sample_weights`
+    clusters       : (N,) int, as `cluster` returns them
+    matches        : (K, A) bool, whether cluster k means answer a
+    over_answers   : "mean" or "max" of the per-answer beliefs, or "any": the weight of the clusters that match at least one answer
+    weighting      : as in `sample_weights`
+    returns        : float, 0 .. 1; "max" <= "any"
+    raises         : ValueError as `cluster_weights`, if an id of 0 .. K - 1 does not occur, if matches is not (K, A) or not True and
+                     False; unknown names
+    source         : SePer, eqs. 8 to 10, Algorithm 1 (SePer_H). "any" is what the authors' code means to do; as shipped its hard mode
+                     stops with a NameError, and behind that it has the same mix-up of answers and clusters
+
+    >>> log_likelihood, clusters = np.log([0.5, 0.3, 0.2]), [0, 1, 0]    # clusters weigh 0.7 and 0.3
+    >>> matches = [[True, False], [False, True]]
+    >>> [round(hard(log_likelihood, clusters, matches, over_answers=how), 4) for how in ("mean", "max", "any")]
+    [0.5, 0.7, 1.0]
+    """
+    check_name("over_answers", over_answers, ("mean", "max", "any"))
+    weights = cluster_weights(log_likelihood, clusters, weighting=weighting)
+    matches = _flags("matches", matches)
+    if not len(matches) == len(weights) == np.max(clusters) + 1:
+        raise ValueError(
+            f"matches must be (K, A) and each id 0 .. K - 1 must occur; got shape {matches.shape} for {len(weights)} clusters "
+            f"with ids up to {np.max(clusters)}"
+        )
+    if over_answers == "any":
+        matches = matches.any(axis=1, keepdims=True)
+    return _over_answers(weights @ matches, over_answers)
+
+
+def utility(after, before):
+    """Delta-SePer: how much belief in the answer the passages add; below 0 if they mislead.
+
+    after, before : SePer with and without the passages, 0 .. 1
+    returns       : float, -1 .. 1
+    raises        : ValueError if one is not a number from 0 to 1
+    source        : SePer, eqs. 1 and 11, Algorithm 1. The paper calls it a reduction of perplexity; it is a difference of
+                    probabilities, with no logarithm in it
+
+    >>> utility(1.0, 0.25)
+    0.75
+    """
+    for name, value in (("after", after), ("before", before)):
+        if not isinstance(value, Real) or not math.isfinite(value) or not 0 <= value <= 1:
+            raise ValueError(f"{name} must be one number from 0 to 1; got {value!r}")
+    return float(after) - float(before)
+
+
+def _over_answers(beliefs, how):
+    """One belief from one per answer; a sum of weights may exceed 1 in the last digit."""
+    return min(1.0, float(beliefs.mean() if how == "mean" else beliefs.max()))
+
+
+def _numbers(name, values, *, dimensions):
+    """Values as an array of numbers with that many dimensions, none of them of length 0."""
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be rows of equal length; got a ragged list") from error
+    if values.ndim != dimensions or not values.size:
+        raise ValueError(f"{name} must be filled and have {dimensions} dimension(s); got shape {values.shape}")
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be numbers; got {values.dtype}")
+    return values
+
+
+def _flags(name, values):
+    """Values as a two-dimensional bool array."""
+    values = _numbers(name, values, dimensions=2)
+    if not np.isin(values, (0, 1)).all():
+        raise ValueError(f"{name} must be True and False; got {values[~np.isin(values, (0, 1))][0]}")
+    return values.astype(bool)

@@ -1,0 +1,167 @@
+"""How alike are a prediction and the reference answers? ROUGE-L, BLEU and BERTScore, each best over the references, 0 to 1."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from rag_utils.retrieve import sentence_model
+
+TokenEncoder = Callable[[Sequence[str]], Sequence[np.ndarray]]
+
+
+def rouge_l(prediction, references):
+    """F1 of the longest common subsequence of words, best over the references.
+
+    prediction : str
+    references : list or tuple of at least one str
+    returns    : float, 0 (no word in common) .. 1 (the same words in the same order)
+    raises     : ValueError if prediction is not a string; if references is a bare string, empty or holds a non-string
+    source     : Lin 2004; package rouge-score, without stemming. Words are runs of a-z and 0-9 after lower case, so letters with
+                 accents cut a word in two. SePer, Table 2 does not say which ROUGE it is
+
+    >>> round(rouge_l("born in Paris, France", ["Paris France"]), 4)   # precision 2/4, recall 2/2
+    0.6667
+    """
+    references = _checked(prediction, references)
+    return float(max(_rouge().score(reference, prediction)["rougeL"].fmeasure for reference in references))
+
+
+def bleu(prediction, references):
+    """Geometric mean of the precisions of 1- to 4-grams times a penalty for brevity, best over the references.
+
+    prediction : str
+    references : list or tuple of at least one str
+    returns    : float, 0 (no word in common) .. 1 (the same text)
+    raises     : ValueError if prediction is not a string; if references is a bare string, empty or holds a non-string
+    source     : Papineni et al. 2002; package sacrebleu, sentence_bleu: tokens of 13a, upper and lower case differ, exponential
+                 smoothing, and n-grams no longer than the prediction (effective order), without which an answer of fewer than four words
+                 could not reach 1. Deviation: one reference at a time, not all of them pooled; SePer, Table 2 does not say
+
+    >>> round(bleu("Paris", ["Rome", "Paris"]), 4)
+    1.0
+    >>> round(bleu("Paris", ["Paris France"]), 4)   # precision 1, brevity exp(1 - 2/1)
+    0.3679
+    """
+    from sacrebleu import sentence_bleu
+
+    references = _checked(prediction, references)
+    scores = (sentence_bleu(prediction, [reference], use_effective_order=True).score for reference in references)
+    return min(1.0, max(scores) / 100)
+
+
+def bertscore(prediction, references, *, encoder=None):
+    """F1 of the greedy matching of token embeddings, best over the references: `bertscores` of one prediction.
+
+    prediction : str
+    references : list or tuple of at least one str
+    encoder    : as in `bertscores`
+    returns    : float, 0 .. 1
+    raises     : ValueError as `bertscores`; EncoderError
+    """
+    return float(bertscores([prediction], [references], encoder=encoder)[0])
+
+
+def bertscores(predictions, references, *, encoder=None):
+    """BERTScore F1 of many predictions; every distinct text is encoded once.
+
+    predictions : list or tuple of n str
+    references  : n lists or tuples of at least one str
+    encoder     : texts -> one (tokens, d) array each; default: all-MiniLM-L6-v2, last layer
+    returns     : (n,) float, 0 .. 1: 1 for the same tokens, 0 where one text has no token
+    raises      : ValueError if lengths differ, a text is not a string, references are missing, or an embedding has the wrong shape, is
+                  not finite or all zero; EncoderError
+    source      : Zhang et al. 2020: precision is the mean over the prediction's tokens of the cosine with the closest token of the
+                  reference, recall the reverse. No idf, no rescaling to a baseline. Deviations from their package: another, smaller
+                  encoder; its start and end tokens do not take part; precision and recall below 0 count as 0
+
+    >>> letters = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [0.6, 0.8]}
+    >>> toy = lambda texts: [np.array([letters[word] for word in text.split()]) for text in texts]
+    >>> bertscores(["a b", "a"], [["a b"], ["b", "c a"]], encoder=toy).round(4)   # second: precision 1, recall 0.8
+    array([1.    , 0.8889])
+    """
+    if not isinstance(predictions, list | tuple) or not isinstance(references, list | tuple):
+        got = f"{type(predictions).__name__} and {type(references).__name__}"
+        raise ValueError(f"predictions and references must be lists; got {got}")
+    if len(predictions) != len(references):
+        raise ValueError(f"predictions and references must pair up; got {len(predictions)} and {len(references)}")
+    for prediction, answers in zip(predictions, references, strict=True):
+        _checked(prediction, answers)
+    texts = list(dict.fromkeys([*predictions, *(answer for answers in references for answer in answers)]))
+    if not texts:
+        return np.zeros(0)
+    units = dict(zip(texts, _directions(texts, encoder or token_encoder()), strict=True))
+    return np.array(
+        [
+            max(_greedy_f1(units[prediction], units[answer]) for answer in answers)
+            for prediction, answers in zip(predictions, references, strict=True)
+        ]
+    )
+
+
+def token_encoder() -> TokenEncoder:
+    """Return all-MiniLM-L6-v2 as a function: list of texts -> one (tokens, 384) float32 array each.
+
+    Word pieces in context, last layer, without the start and end token; of a long text the first 254.
+
+    raises : EncoderError as `retrieve.sentence_model`
+    """
+    model = sentence_model()
+
+    def encode(texts: Sequence[str]) -> list[np.ndarray]:
+        embedded = model.encode(list(texts), output_value="token_embeddings", show_progress_bar=False)
+        return [tokens[1:-1].numpy() for tokens in embedded]
+
+    return encode
+
+
+def _directions(texts, encode):
+    """Per text its token embeddings, (tokens, d) rows of length 1; (0, 0) where it has none."""
+    embedded = [np.asarray(tokens, dtype=float) for tokens in encode(texts)]
+    if len(embedded) != len(texts):
+        raise ValueError(f"encoder must return one array per text; got {len(embedded)} for {len(texts)}")
+    found, widths = [], set()
+    for tokens in embedded:
+        if not tokens.size:
+            found.append(np.zeros((0, 0)))
+            continue
+        if tokens.ndim != 2:
+            raise ValueError(f"encoder must return (tokens, d) arrays; got shape {tokens.shape}")
+        lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
+        if not np.isfinite(lengths).all() or not lengths.all():
+            raise ValueError("encoder must return finite embeddings that are not all zero; got one that is not")
+        found.append(tokens / lengths)
+        widths.add(tokens.shape[1])
+    if len(widths) > 1:
+        raise ValueError(f"encoder must return embeddings of one length; got {sorted(widths)}")
+    return found
+
+
+def _greedy_f1(prediction, reference):
+    if not len(prediction) or not len(reference):
+        return 0.0
+    cosines = prediction @ reference.T
+    precision, recall = max(0.0, cosines.max(axis=1).mean()), max(0.0, cosines.max(axis=0).mean())
+    return min(1.0, 2 * precision * recall / (precision + recall)) if precision + recall else 0.0
+
+
+@cache
+def _rouge():
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(["rougeL"], use_stemmer=False)
+
+
+def _checked(prediction, references):
+    """The references, if they and the prediction are of the right kind."""
+    if not isinstance(prediction, str):
+        raise ValueError(f"prediction must be a string; got {type(prediction).__name__}")
+    if not isinstance(references, list | tuple):
+        hint = "; write [reference] for a single one" if isinstance(references, str) else ""
+        raise ValueError(f"references must be a list or tuple of strings; got {type(references).__name__}{hint}")
+    if not references:
+        raise ValueError("references must hold at least one string; got none")
+    for reference in references:
+        if not isinstance(reference, str):
+            raise ValueError(f"references must be strings; got one of type {type(reference).__name__}")
+    return references

@@ -1,0 +1,200 @@
+"""How unsure is a reader? From the log-likelihoods of its samples, from their clusters, or from how much they agree.
+
+All in nats. None of these looks at a reference answer. n samples of one question; an affinity says how much two samples agree.
+"""
+
+import math
+from numbers import Real
+
+import numpy as np
+from scipy.special import entr
+
+from rag_utils.names import check_name
+from rag_utils.seper import cluster_weights
+
+ROUNDING = 1e-6  # by which a matrix may miss its symmetry, and a log-likelihood may exceed 0
+
+
+# --- from log-likelihoods --------------------------------------------------------------------------
+
+
+def predictive_entropy(log_likelihood):
+    """Mean negative log-likelihood of the samples: how surprising the reader finds what it says itself.
+
+    log_likelihood : (n,) nats, one per sample: summed over its tokens, or the mean per token for the length-normalised form
+    returns        : float, nats, 0 and above
+    raises         : ValueError if not one-dimensional, empty, not finite or above 0
+    source         : Kuhn et al. 2023; "Entropy" in SePer, Table 2. A Monte Carlo estimate of the entropy over texts
+
+    >>> round(predictive_entropy([-0.2, -0.5, -1.0, -0.1]), 4)
+    0.45
+    """
+    return -float(_log_probabilities("log_likelihood", log_likelihood).mean())
+
+
+def perplexity(token_log_likelihood):
+    """How many tokens the reader hesitates between on average, along one text.
+
+    token_log_likelihood : (tokens,) nats
+    returns              : float, 1 (certain of every token) and above
+    raises               : ValueError if not one-dimensional, empty, not finite or above 0, or if the mean is below -700
+    source               : exp of the mean negative log-likelihood of a token; "Perplexity" in SePer, Table 2. It has nothing but the
+                           name in common with semantic perplexity
+
+    >>> round(perplexity(np.log([0.5, 0.125])), 4)   # the geometric mean of 2 and 8
+    4.0
+    """
+    surprise = -float(_log_probabilities("token_log_likelihood", token_log_likelihood).mean())
+    if surprise > 700:
+        raise ValueError(f"token_log_likelihood must have a mean above -700 nats; got {-surprise}")
+    return math.exp(surprise)
+
+
+# --- from clusters ---------------------------------------------------------------------------------
+
+
+def semantic_entropy(log_likelihood, clusters):
+    """Entropy over meanings: 0 if all samples mean the same, log K if K meanings weigh the same.
+
+    log_likelihood : (n,) nats; -inf is a sample that cannot happen
+    clusters       : (n,) int, ids of 0 and above
+    returns        : float, nats, 0 .. log K
+    raises         : ValueError as `seper.cluster_weights`
+    source         : Farquhar et al. 2024: -sum p(C) log p(C), p normalised over the samples. SePer, eq. 5 is the earlier Monte Carlo
+                     form of Kuhn et al. 2023, a mean of -log p(C), which is another number
+
+    >>> round(semantic_entropy(np.log([0.5, 0.3, 0.2]), [0, 1, 0]), 4)   # weights 0.7 and 0.3
+    0.6109
+    """
+    return _entropy(cluster_weights(log_likelihood, clusters))
+
+
+def discrete_semantic_entropy(clusters):
+    """Entropy over meanings, each weighing its share of the samples; needs no log-likelihood.
+
+    clusters : (n,) int, ids of 0 and above
+    returns  : float, nats, 0 .. log K
+    raises   : ValueError as `seper.cluster_weights`
+    source   : Farquhar et al. 2024, discrete variant
+
+    >>> round(discrete_semantic_entropy([0, 0, 1, 1]), 4)
+    0.6931
+    """
+    return _entropy(cluster_weights(np.zeros(np.size(clusters)), clusters, weighting="frequency"))
+
+
+# --- from agreement --------------------------------------------------------------------------------
+
+
+def eigenvalue_sum(affinity):
+    """U_eigv, a continuous count of meanings: k if the samples fall into k groups that agree fully within and not at all across.
+
+    affinity : (n, n) symmetric, in [0, 1], ones on the diagonal
+    returns  : float, 1 .. n; the sum of max(0, 1 - eigenvalue) over the eigenvalues of I - D^-1/2 W D^-1/2
+    raises   : ValueError if not such a matrix
+    source   : Lin et al. 2024 (UQ-NLG). D are the row sums with the diagonal
+
+    >>> round(eigenvalue_sum(np.kron(np.eye(2), np.ones((3, 3)))), 4)
+    2.0
+    """
+    affinity = _affinity(affinity)
+    degree = affinity.sum(axis=1)
+    laplacian = np.eye(len(affinity)) - affinity / np.sqrt(np.outer(degree, degree))
+    return float(np.maximum(0, 1 - np.linalg.eigvalsh(laplacian)).sum())
+
+
+def degree_uncertainty(affinity):
+    """U_deg: how little two samples agree on average, a sample with itself included: trace(n I - D) / n^2.
+
+    affinity : (n, n) symmetric, in [0, 1], ones on the diagonal
+    returns  : float, 0 (all agree) .. 1 - 1/n (none do)
+    raises   : ValueError if not such a matrix
+    source   : Lin et al. 2024 (UQ-NLG), D with the diagonal of W. Deviation: their code takes the asymmetric affinity and divides by n,
+               not n^2, so its values are n times these; the sum over both directions is the same
+
+    >>> degree_uncertainty(np.kron(np.eye(2), np.ones((3, 3))))
+    0.5
+    """
+    affinity = _affinity(affinity)
+    n = len(affinity)
+    return float((n - affinity.sum(axis=1)).sum() / n**2)
+
+
+def kernel_language_entropy(weights, *, kernel="heat", t=0.3, kappa=1.0, nu=1.0, scaled=False):
+    """Von Neumann entropy of a graph kernel over the samples: the more they agree, the nearer to 0.
+
+    weights        : (n, n) symmetric, 0 and above, edge weights of the graph; the diagonal plays no part
+    kernel         : "heat": exp(-t L), or "matern": (2 nu / kappa^2 I + L)^-nu, with L = D - W
+    t, kappa, nu   : above 0; t for "heat" only, kappa and nu for "matern" only
+    scaled         : divide by log n, so that 1 is the most
+    returns        : float, nats, 0 .. log n (0 .. 1 if scaled)
+    raises         : ValueError if weights is not such a matrix, a parameter is not above 0, the name is unknown, or n = 1 is to be scaled
+    source         : Nikitin et al. 2024, eqs. for K_heat and K_matern; the kernel is scaled to a unit diagonal and divided by n. How the
+                     weights come about is not decided here: the authors' code builds a complete graph in its unweighted mode
+
+    >>> round(kernel_language_entropy(np.zeros((4, 4)), scaled=True), 4)   # nobody agrees
+    1.0
+    >>> round(kernel_language_entropy(np.ones((4, 4)), t=50.0), 4)         # all agree, long diffusion
+    0.0
+    """
+    check_name("kernel", kernel, ("heat", "matern"))
+    for name, value in (("t", t), ("kappa", kappa), ("nu", nu)):
+        if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
+            raise ValueError(f"{name} must be a finite number above 0; got {value!r}")
+    weights = _symmetric("weights", weights)
+    if weights.min() < 0:
+        raise ValueError(f"weights must be 0 and above; got {weights.min()}")
+    n = len(weights)
+    if scaled and n == 1:
+        raise ValueError("weights must cover at least two samples to be scaled by log n; got one")
+    eigenvalues, vectors = np.linalg.eigh(np.diag(weights.sum(axis=1)) - weights)
+    eigenvalues = np.maximum(0, eigenvalues)
+    # both 1 at eigenvalue 0: the unit diagonal takes out any factor
+    spectrum = np.exp(-t * eigenvalues) if kernel == "heat" else (1 + eigenvalues * kappa**2 / (2 * nu)) ** -nu
+    matrix = (vectors * spectrum) @ vectors.T
+    diagonal = np.sqrt(np.diag(matrix))
+    entropy = _entropy(np.maximum(0, np.linalg.eigvalsh(matrix / np.outer(diagonal, diagonal) / n)))
+    return entropy / math.log(n) if scaled else entropy
+
+
+# --- shared ----------------------------------------------------------------------------------------
+
+
+def _entropy(shares):
+    """-sum p log p in nats, 0 log 0 = 0; rounding must not carry it below 0 or above log n."""
+    return min(math.log(len(shares)), max(0.0, float(entr(shares).sum())))
+
+
+def _log_probabilities(name, values):
+    """Values as a filled (n,) float array, finite and at most 0."""
+    values = np.asarray(values)
+    if values.ndim != 1 or not values.size or values.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must be a filled list of numbers; got shape {values.shape} of {values.dtype}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite; got {int((~np.isfinite(values)).sum())} NaN or infinite")
+    if values.max() > ROUNDING:
+        raise ValueError(f"{name} must be at most 0; got {values.max()}: is the sign right?")
+    return np.minimum(0.0, values)
+
+
+def _symmetric(name, matrix):
+    """A filled (n, n) float matrix, finite and symmetric."""
+    matrix = np.asarray(matrix)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size or matrix.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be an (n, n) matrix of numbers; got shape {matrix.shape} of {matrix.dtype}")
+    matrix = matrix.astype(float)
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"{name} must be finite; got {int((~np.isfinite(matrix)).sum())} NaN or infinite")
+    if (apart := np.abs(matrix - matrix.T).max()) > ROUNDING:
+        raise ValueError(f"{name} must be symmetric; got values that differ by up to {apart} from their mirror image")
+    return matrix
+
+
+def _affinity(affinity):
+    """A symmetric matrix in [0, 1] with ones on the diagonal."""
+    affinity = _symmetric("affinity", affinity)
+    if affinity.min() < 0 or affinity.max() > 1:
+        raise ValueError(f"affinity must lie in [0, 1]; got values from {affinity.min()} to {affinity.max()}")
+    if not np.allclose(np.diag(affinity), 1, rtol=0, atol=ROUNDING):
+        raise ValueError(f"affinity must have ones on the diagonal; got {np.diag(affinity).min()}")
+    return affinity

@@ -1,0 +1,329 @@
+"""Uncertainty from likelihoods, clusters and agreement: cases by hand, properties, reference code, wrong formulas that must fail."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy import linalg
+
+from rag_utils.uncertainty import (
+    degree_uncertainty,
+    discrete_semantic_entropy,
+    eigenvalue_sum,
+    kernel_language_entropy,
+    perplexity,
+    predictive_entropy,
+    semantic_entropy,
+)
+
+repeatable = settings(deadline=None, derandomize=True, max_examples=60)
+FOLDER = Path(__file__).parent / "parity"
+ENTROPY = json.loads((FOLDER / "semantic_entropy.json").read_text())
+GRAPH = json.loads((FOLDER / "uncertainty_graph.json").read_text())
+each_graph = pytest.mark.parametrize("case", GRAPH["cases"], ids=lambda case: case["name"])
+surprises = st.lists(st.floats(0, 60), min_size=1, max_size=8).map(np.array)
+
+
+def groups(*sizes):
+    """Affinity of samples that agree fully within groups of these sizes and not at all across."""
+    return linalg.block_diag(*(np.ones((size, size)) for size in sizes))
+
+
+@st.composite
+def affinities(draw):
+    n = draw(st.integers(1, 6))
+    upper = np.triu(draw(arrays.arrays(float, (n, n), elements=st.floats(0, 1))), 1)
+    return upper + upper.T + np.eye(n)
+
+
+# --- reference code ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ENTROPY["cases"], ids=lambda case: f"{case['name']}, strict {case['strict']}")
+def test_entropies_equal_the_reference_code(case):
+    log_likelihood, clusters = case["log_likelihood"], case["clusters"]
+    assert semantic_entropy(log_likelihood, clusters) == pytest.approx(case["semantic_entropy"])
+    assert discrete_semantic_entropy(clusters) == pytest.approx(case["discrete_semantic_entropy"])
+    assert predictive_entropy(log_likelihood) == pytest.approx(case["predictive_entropy"])
+    likelihood = np.exp(log_likelihood)
+    shares = np.bincount(clusters, weights=likelihood / likelihood.sum())
+    assert np.log(shares) == pytest.approx(case["log_likelihood_per_cluster"])
+
+
+def probabilities(classes, temperature=1.0):
+    """(n, n, 3) of contradiction, neutral, entailment; a sample entails itself for certain."""
+    classes = np.array(classes)
+    table = np.array([GRAPH["probabilities"][str(label)] for label in range(3)]) ** (1 / temperature)
+    found = (table / table.sum(axis=1, keepdims=True))[classes]
+    found[np.arange(len(classes)), np.arange(len(classes))] = (0, 0, 1)
+    return found
+
+
+def symmetric(matrix):
+    return (matrix + matrix.T) / 2
+
+
+@each_graph
+def test_graph_measures_equal_the_reference_code(case):
+    found = probabilities(case["classes"])
+    for kind, affinity in (("entail", found[..., 2]), ("contra", 1 - found[..., 0])):
+        affinity = symmetric(affinity)
+        assert eigenvalue_sum(affinity) == pytest.approx(case["lm_polygraph"][f"EigVal {kind}"])
+        assert degree_uncertainty(affinity) == pytest.approx(case["lm_polygraph"][f"DegMat {kind}"])
+    n = len(found)
+    for temperature in (1.0, 3.0):
+        found = probabilities(case["classes"], temperature)
+        for kind, affinity in (("agreement_w", found[..., 2]), ("disagreement_w", 1 - found[..., 0])):
+            affinity, name = symmetric(affinity), f"{kind}|T={temperature}"
+            assert eigenvalue_sum(affinity) == pytest.approx(case["uq_nlg"][f"U_eigv|{name}|clip0"], rel=1e-5)
+            assert n * degree_uncertainty(affinity) == pytest.approx(case["uq_nlg"][f"U_deg|{name}"], rel=1e-5)
+
+
+@each_graph
+def test_kernel_language_entropy_equals_the_reference_code(case):
+    for name, expected in case["kle"].items():
+        kind, *rest = name.split()
+        given_options = dict(part.split("=") for part in rest if not part.startswith("norm_lapl"))
+        scaled = given_options.pop("scale") == "True"
+        options = {key: float(value) for key, value in given_options.items()}
+        found = kernel_language_entropy(case["kle_weights"], kernel=kind, scaled=scaled, **options)
+        assert found == pytest.approx(expected, abs=1e-10), name
+    classes = np.array(case["classes"])
+    one_way = (classes == 2) + 0.5 * (classes == 1)
+    expected = case["lm_polygraph"]["KLE heat t=0.3 onehot scale"]
+    assert kernel_language_entropy(one_way + one_way.T, scaled=True) == pytest.approx(expected, abs=1e-10)
+
+
+# --- from log-likelihoods ------------------------------------------------------------------------
+
+
+@repeatable
+@given(surprises)
+def test_predictive_entropy_and_perplexity(surprise):
+    mean = predictive_entropy(-surprise)
+    assert surprise.min() - 1e-12 <= mean <= surprise.max() + 1e-12
+    assert perplexity(-surprise) == pytest.approx(np.prod(np.exp(surprise / len(surprise))))
+    assert perplexity(-surprise) >= 1 and predictive_entropy(-surprise[::-1]) == pytest.approx(mean)
+
+
+def test_a_mean_of_probabilities_is_wrong():
+    tokens = np.log([0.5, 0.125])
+    assert perplexity(tokens) == pytest.approx(4)
+    assert 1 / np.exp(tokens).mean() == pytest.approx(3.2)
+    assert 2 ** -tokens.mean() == pytest.approx(2.61, abs=0.01)  # the base must be that of the logarithm
+
+
+def test_values_at_the_edge_of_rounding():
+    assert perplexity([0.0]) == 1.0 and predictive_entropy([5e-7, -1.0]) == 0.5
+    assert perplexity([-699.0]) == pytest.approx(math.exp(699))
+    with pytest.raises(ValueError, match="mean above -700"):
+        perplexity([-701.0])
+
+
+@pytest.mark.parametrize("measure", [predictive_entropy, perplexity])
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([], r"filled list of numbers; got shape \(0,\)"),
+        ([[-1.0]], r"got shape \(1, 1\)"),
+        (-1.0, r"got shape \(\)"),
+        ([None], "of object"),
+        ([-1.0, np.nan], "finite; got 1 NaN or infinite"),
+        ([-1.0, -np.inf], "finite"),
+        ([-1.0, 0.5], "at most 0; got 0.5: is the sign right"),
+    ],
+)
+def test_bad_log_likelihoods_are_refused(measure, values, message):
+    with pytest.raises(ValueError, match=message):
+        measure(values)
+
+
+# --- from clusters -------------------------------------------------------------------------------
+
+
+def test_semantic_entropy_by_hand():
+    log_likelihood = np.log([0.5, 0.25, 0.125, 0.125])
+    assert semantic_entropy(log_likelihood, [0, 1, 2, 2]) == pytest.approx(1.5 * math.log(2))
+    assert discrete_semantic_entropy([0, 1, 2, 2]) == pytest.approx(1.5 * math.log(2))
+    assert semantic_entropy(log_likelihood - 900, [0, 0, 0, 0]) == 0.0
+    assert semantic_entropy([-3.0], [0]) == discrete_semantic_entropy([7]) == 0.0
+    assert semantic_entropy([-1.0, -1.0, -np.inf], [0, 1, 2]) == pytest.approx(math.log(2))
+
+
+def test_the_mean_surprise_of_clusters_and_log_likelihoods_without_normalising_are_wrong():
+    log_likelihood, clusters = np.log([0.03, 0.01]), [0, 1]
+    right = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    assert semantic_entropy(log_likelihood, clusters) == pytest.approx(right)
+    assert -np.mean(np.log([0.75, 0.25])) > right + 0.2  # the earlier Monte Carlo form
+    assert -np.sum(np.exp(log_likelihood) * log_likelihood) < right - 0.3  # likelihoods as they are
+
+
+@repeatable
+@given(st.lists(st.tuples(st.floats(0, 300), st.integers(0, 3)), min_size=1, max_size=8), st.floats(-1e3, 1e3))
+def test_bounds_and_merging_of_clusters(samples, constant):
+    log_likelihood, clusters = -np.array([s for s, _ in samples]), np.array([c for _, c in samples])
+    entropy, most = semantic_entropy(log_likelihood, clusters), math.log(len(set(clusters.tolist())))
+    assert 0 <= entropy <= most and 0 <= discrete_semantic_entropy(clusters) <= most
+    assert semantic_entropy(log_likelihood + constant, clusters) == pytest.approx(entropy, abs=1e-9)
+    assert semantic_entropy(log_likelihood, 9 - clusters) == pytest.approx(entropy, abs=1e-9)
+    assert semantic_entropy(log_likelihood, clusters // 2) <= entropy + 1e-9
+    assert semantic_entropy(np.full(len(samples), -5.0), clusters) == pytest.approx(discrete_semantic_entropy(clusters))
+
+
+@pytest.mark.parametrize(
+    ("clusters", "message"),
+    [
+        ([], "clusters must be filled"),
+        ([[0, 1]], r"clusters must be filled and have 1 .* got shape \(1, 2\)"),
+        ([0, -1], "least -1"),
+        ([0.0, 1.0], "whole numbers"),
+        ([0, None], "must be numbers"),
+    ],
+)
+def test_bad_clusters_are_refused(clusters, message):
+    with pytest.raises(ValueError, match=message):
+        discrete_semantic_entropy(clusters)
+    with pytest.raises(ValueError, match=message):
+        semantic_entropy([-1.0, -2.0], clusters)
+
+
+def test_semantic_entropy_refuses_what_does_not_fit_together():
+    with pytest.raises(ValueError, match="got 3 for 2 samples"):
+        semantic_entropy([-1.0, -2.0], [0, 1, 2])
+    with pytest.raises(ValueError, match="-inf only"):
+        semantic_entropy([-np.inf], [0])
+
+
+# --- from agreement ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("sizes", "count"), [((1,), 1), ((4,), 1), ((2, 2), 2), ((3, 1, 2), 3), ((1, 1, 1), 3)])
+def test_graph_measures_by_hand(sizes, count):
+    affinity, n = groups(*sizes), sum(sizes)
+    assert eigenvalue_sum(affinity) == pytest.approx(count)
+    assert degree_uncertainty(affinity) == pytest.approx(1 - sum(size**2 for size in sizes) / n**2)
+    # no edge is left between the groups, so a long diffusion leaves one direction per group
+    long = kernel_language_entropy(affinity, t=200.0)
+    assert long == pytest.approx(-sum(size / n * math.log(size / n) for size in sizes), abs=1e-9)
+
+
+def test_two_samples_that_half_agree():
+    affinity = np.array([[1.0, 0.5], [0.5, 1.0]])  # D = 1.5; eigenvalues of D^-1/2 W D^-1/2 are 1 and 1/3
+    assert eigenvalue_sum(affinity) == pytest.approx(4 / 3)
+    assert degree_uncertainty(affinity) == pytest.approx(1 / 4)
+    # L has eigenvalues 0 and 1; exp(-t L) with unit diagonal has the off-diagonal tanh(t / 2)
+    shares = np.array([1 + math.tanh(0.15), 1 - math.tanh(0.15)]) / 2
+    assert kernel_language_entropy(affinity) == pytest.approx(-(shares * np.log(shares)).sum())
+    # (2 I + L)^-1 is [[2.5, .5], [.5, 2.5]] / 6
+    shares = np.array([1.2, 0.8]) / 2
+    assert kernel_language_entropy(affinity, kernel="matern") == pytest.approx(-(shares * np.log(shares)).sum())
+
+
+def test_wrong_degrees_kernels_and_divisors():
+    affinity = np.array([[1.0, 0.8, 0.1], [0.8, 1.0, 0.3], [0.1, 0.3, 1.0]])
+    without = affinity - np.eye(3)
+    degree = without.sum(axis=1)
+    wrong = np.eye(3) - without / np.sqrt(np.outer(degree, degree))
+    assert abs(np.maximum(0, 1 - np.linalg.eigvalsh(wrong)).sum() - eigenvalue_sum(affinity)) > 0.5
+    assert abs(without.sum() / 9 - degree_uncertainty(affinity)) > 0.1
+    heat = linalg.expm(-0.3 * (np.diag(affinity.sum(axis=1)) - affinity))
+    by_trace = np.linalg.eigvalsh(heat / np.trace(heat))  # divided by the trace, but without the unit diagonal
+    assert abs(-(by_trace * np.log(by_trace)).sum() - kernel_language_entropy(affinity)) > 1e-4
+
+
+@repeatable
+@given(affinities(), st.randoms(use_true_random=False))
+def test_graph_measures_have_bounds_and_no_order(affinity, random):
+    n = len(affinity)
+    order = random.sample(range(n), n)
+    shuffled = affinity[np.ix_(order, order)]
+    assert 1 - 1e-9 <= eigenvalue_sum(affinity) <= n + 1e-9
+    assert -1e-12 <= degree_uncertainty(affinity) <= 1 - 1 / n + 1e-12
+    assert degree_uncertainty(affinity) == pytest.approx(1 - affinity.mean())
+    for options in ({}, {"t": 5.0}, {"kernel": "matern"}, {"kernel": "matern", "kappa": 3.0, "nu": 3.0}):
+        entropy = kernel_language_entropy(affinity, **options)
+        assert 0 <= entropy <= math.log(n)
+        assert kernel_language_entropy(shuffled, **options) == pytest.approx(entropy, abs=1e-9)
+        if n > 1:
+            scaled = kernel_language_entropy(affinity, scaled=True, **options)
+            assert scaled == pytest.approx(entropy / math.log(n))
+    for measure in (eigenvalue_sum, degree_uncertainty):
+        assert measure(shuffled) == pytest.approx(measure(affinity), abs=1e-9)
+
+
+@repeatable
+@given(affinities(), st.floats(0.05, 3), st.floats(0.2, 4), st.floats(0.5, 4))
+def test_kernel_language_entropy_equals_a_second_implementation(affinity, t, kappa, nu):
+    n = len(affinity)
+    assume(n > 1)
+    laplacian = np.diag(affinity.sum(axis=1)) - affinity
+    matern = np.real(linalg.fractional_matrix_power(2 * nu / kappa**2 * np.eye(n) + laplacian, -nu))
+    for found, matrix in (
+        (kernel_language_entropy(affinity, t=t), linalg.expm(-t * laplacian)),
+        (kernel_language_entropy(affinity, kernel="matern", kappa=kappa, nu=nu), matern),
+    ):
+        state = matrix / np.sqrt(np.outer(np.diag(matrix), np.diag(matrix))) / n
+        eigenvalues = np.linalg.eigvalsh(state).clip(1e-15)
+        assert found == pytest.approx(-(eigenvalues * np.log(eigenvalues)).sum(), abs=1e-6)
+
+
+@repeatable
+@given(affinities(), arrays.arrays(float, 6, elements=st.floats(0, 5)))
+def test_self_loops_play_no_part_in_the_kernel(affinity, loops):
+    changed = affinity + np.diag(loops[: len(affinity)])
+    assert kernel_language_entropy(changed) == pytest.approx(kernel_language_entropy(affinity), abs=1e-9)
+
+
+@pytest.mark.parametrize("measure", [eigenvalue_sum, degree_uncertainty, kernel_language_entropy])
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[1.0, 0.5]], r"\(n, n\) matrix of numbers; got shape \(1, 2\)"),
+        ([1.0], r"got shape \(1,\)"),
+        ([], r"got shape \(0,\)"),
+        (np.zeros((0, 0)), r"got shape \(0, 0\)"),
+        ([["a"]], "matrix of numbers"),
+        ([[1.0, np.nan], [np.nan, 1.0]], "finite; got 2"),
+        ([[1.0, 0.2], [0.3, 1.0]], "symmetric; got values that differ by up to 0.0999"),
+        ([[1.0, -0.2], [-0.2, 1.0]], "-0.2"),
+    ],
+)
+def test_bad_matrices_are_refused(measure, matrix, message):
+    with pytest.raises(ValueError, match=message):
+        measure(matrix)
+
+
+@pytest.mark.parametrize("measure", [eigenvalue_sum, degree_uncertainty])
+def test_an_affinity_has_ones_on_the_diagonal_and_nothing_above(measure):
+    with pytest.raises(ValueError, match=r"ones on the diagonal; got 0\.0"):
+        measure([[0.0, 0.5], [0.5, 1.0]])
+    with pytest.raises(ValueError, match=r"\[0, 1\]; got values from 1\.0 to 1\.5"):
+        measure([[1.0, 1.5], [1.5, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "heats"}, "did you mean 'heat'"),
+        ({"t": 0}, "t must be a finite number above 0; got 0"),
+        ({"t": np.nan}, "t must be a finite"),
+        ({"kappa": -1.0}, "kappa must be"),
+        ({"nu": np.inf}, "nu must be"),
+        ({"nu": "1"}, "nu must be"),
+    ],
+)
+def test_kernel_parameters_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        kernel_language_entropy(np.ones((2, 2)), **options)
+
+
+def test_one_sample_has_no_uncertainty_and_no_scale():
+    one = [[1.0]]
+    assert (eigenvalue_sum(one), degree_uncertainty(one), kernel_language_entropy(one)) == (1.0, 0.0, 0.0)
+    with pytest.raises(ValueError, match="at least two samples to be scaled"):
+        kernel_language_entropy(one, scaled=True)
