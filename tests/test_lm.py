@@ -401,3 +401,27 @@ def test_a_pickled_model_is_refused(tmp_path, llama):
     (folder / "model.safetensors").unlink()
     with pytest.raises(weights.WeightsError, match="cannot be read"):
         weights.load(llama.model_copy(update={"reader": str(folder)}))
+
+
+@pytest.mark.parametrize("operation", ["generate", "log_likelihood"])
+def test_ten_thousand_calls_run_in_the_memory_of_two_hundred(tmp_path, operation):
+    """In processes of their own; keys and values of all texts at once would take 2.6 GB."""
+    shape = {"hidden_size": 128, "intermediate_size": 128, "num_hidden_layers": 8, "num_key_value_heads": 4}
+    tiny.llama(tmp_path / "model", spread=0.1, shape=shape)
+    code = (
+        "import resource, sys, torch\n"
+        "from rag_utils import lm\n"
+        "from rag_utils.profiles import Profile\n"
+        f"reader = lm.load(Profile(name='tiny', reader={str(tmp_path / 'model')!r}, batch_tokens=4096), mode='fresh')\n"
+        "texts = [f'{i * 7919 % 10007:05d} and a question after it' for i in range(int(sys.argv[1]))]\n"
+        "if sys.argv[2] == 'generate': reader.generate(texts, max_new_tokens=2)\n"
+        "else: reader.log_likelihood(texts, [' yes'] * len(texts))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+    )
+    peak = {}
+    for calls in (200, 10_000):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(calls), operation], capture_output=True, text=True, check=True
+        )
+        peak[calls] = int(done.stdout)
+    assert peak[10_000] - peak[200] < 200, peak  # MB: the texts, their tree and the replies

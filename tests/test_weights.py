@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rag_utils import weights
-from rag_utils.profiles import PROFILES
+from rag_utils.profiles import PROFILES, get
 
 
 @pytest.fixture
@@ -67,10 +67,18 @@ def test_a_full_disk_while_converting_is_said_and_leaves_nothing(tmp_path, monke
 
 
 def test_the_embedded_reader_loads_and_is_the_one_of_the_wheel():
-    loaded = weights.load(PROFILES["embedded"])
+    loaded = weights.load(PROFILES["embedded-base"])
     assert loaded.model.num_parameters() == 134_515_008
     assert loaded.fingerprint == "smollm2-b179c9523d0e6a0f-1"
     assert (Path(weights.embedded_directory()) / "model.safetensors").exists()
+
+
+def test_another_precision_is_another_model_to_the_recordings():
+    half = weights.load(get("embedded-base", dtype="bfloat16"))
+    assert half.fingerprint == "smollm2-b179c9523d0e6a0f-1-bfloat16"
+    assert {str(parameter.dtype) for parameter in half.model.parameters()} == {"torch.bfloat16"}
+    with pytest.raises(ValueError, match="bfloat16"):
+        get("embedded-base", dtype="bfloat61")
 
 
 def _environment():

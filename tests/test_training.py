@@ -1,0 +1,149 @@
+"""The training script on a tiny model: what it trains on, going on after a stop, and an adapter that is merged as peft would."""
+
+import gzip
+import importlib.util
+import itertools
+import json
+import random
+import sys
+
+import pytest
+import tiny
+import torch
+
+from rag_utils import data, profiles, weights
+from rag_utils.cache import ROOT
+
+WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "gorse", "heron", "inlet", "juniper", "kelp", "larch"]
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(f"training_{name}", ROOT / "training" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def reader(tmp_path, monkeypatch):
+    """The script with forty questions of its own and a tiny Llama in place of the reader."""
+    rows = []
+    for i in range(40):
+        answer = f"{WORDS[i % 12]} {WORDS[(i * 5 + 1) % 12]} {i}"
+        text = f"The {WORDS[(i + 3) % 12]} of place {i} is kept by {answer.upper()} and by no one else."
+        rows.append(
+            {
+                "question": f"who keeps the thing of place {i}",
+                "answers": ["somebody", answer],
+                "ctxs": [{"title": f"Place {i}", "text": text, "isgold": True}],
+            }
+        )
+    folder = tmp_path / "data" / "nq_oracle"
+    folder.mkdir(parents=True)
+    with gzip.open(folder / "nq-open-oracle.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    monkeypatch.setenv("RAG_COMPANION_DATA", str(tmp_path / "data"))
+    profile = tiny.llama(tmp_path / "model", shape={"max_position_embeddings": 1024})
+    module = script("reader")
+    monkeypatch.setattr(module.weights, "load", lambda *_, load=weights.load: load(profile))
+    return module, profile
+
+
+def run(module, monkeypatch, tmp_path, name, *, stop_after=None):
+    def track(batches, **_):
+        yield from itertools.islice(batches, stop_after)
+        if stop_after is not None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "track", track)
+    places = ["--state", str(tmp_path / f"{name}-state"), "--out", str(tmp_path / name)]
+    small = ["--epochs", "2", "--batch", "4", "--development", "4", "--save-every", "2"]
+    monkeypatch.setattr(sys, "argv", ["reader.py", *small, *places])
+    module.main()
+    return tmp_path / name
+
+
+def test_no_held_out_question_and_none_of_their_passages_is_trained_on(reader):
+    module, _ = reader
+    train, development = module.questions(4, None)
+    everything = data.load("nq")
+    held = [question for question in everything if data.held_out(question.text)]
+    unseen = {passage.id for question in held for passage in question.gold}
+    assert held and len(development) == 4 and len(train) + 4 + len(held) == len(everything)
+    for question in train + development:
+        assert not data.held_out(question.text) and not unseen & {passage.id for passage in question.gold}
+    assert not {q.id for q in train} & {q.id for q in development}
+
+
+def test_the_target_is_the_answer_as_the_passage_spells_it(reader):
+    module, _ = reader
+    question = data.load("nq")[0]
+    assert question.answers[0] == "somebody" and module.target(question) == question.answers[1].upper()
+
+
+def test_every_example_is_in_one_batch_and_two_passages_come_as_often_as_asked(reader):
+    module, profile = reader
+    tokenizer = weights.load(profile).tokenizer
+    question, other = data.load("nq")[:2]
+    rng = random.Random(0)
+    shown = [module.example(question, other.gold, tokenizer, two_passages=0.5, rng=rng) for _ in range(200)]
+    prompts = [tokenizer.decode(prompt) for prompt, _ in shown]
+    assert 70 < sum(prompt.count("Document:") == 2 for prompt in prompts) < 130
+    assert 70 < sum("?" in prompt for prompt in prompts) < 130
+    cut = module.batches(shown, 16, random.Random(0))
+    assert sorted(map(id, itertools.chain(*cut))) == sorted(map(id, shown)) and max(map(len, cut)) == 16
+
+
+def test_an_interrupted_run_ends_with_the_same_adapter(reader, tmp_path, monkeypatch):
+    module, _ = reader
+    whole = run(module, monkeypatch, tmp_path, "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(module, monkeypatch, tmp_path, "parts", stop_after=5)
+    parts = run(module, monkeypatch, tmp_path, "parts")
+    for name in ("adapter_model.safetensors", "adapter_config.json"):
+        assert (whole / name).read_bytes() == (parts / name).read_bytes()
+    facts = [json.loads((folder / "training.json").read_text()) for folder in (whole, parts)]
+    assert facts[0]["history"] == facts[1]["history"]
+    losses = [row["development_loss"] for row in facts[0]["history"] if "development_loss" in row]
+    assert losses[-1] < losses[0]
+
+
+def test_the_adapter_is_merged_as_peft_does_and_is_part_of_the_fingerprint(reader, tmp_path, monkeypatch):
+    from peft import PeftModel
+
+    module, profile = reader
+    folder = run(module, monkeypatch, tmp_path, "adapter")
+    monkeypatch.undo()
+    ours = weights.load(profile.model_copy(update={"adapter": str(folder)}))
+    plain = weights.load(profile)
+    assert ours.fingerprint.startswith(f"{plain.fingerprint}+") and ours.name.endswith("with adapter")
+    ids = torch.arange(3, 60)[None]
+    theirs = PeftModel.from_pretrained(weights.load(profile).model, folder).eval()
+    with torch.inference_mode():
+        wanted, found = theirs(ids).logits, ours.model(ids).logits
+        assert (wanted - found).abs().max() < 1e-4 < (found - plain.model(ids).logits).abs().max()
+
+
+@pytest.mark.parametrize("damage", ["gone", "short", "other model"])
+def test_an_adapter_that_does_not_fit_is_named(reader, tmp_path, monkeypatch, damage):
+    module, profile = reader
+    folder = run(module, monkeypatch, tmp_path, "adapter")
+    monkeypatch.undo()
+    file = folder / "adapter_model.safetensors"
+    if damage == "gone":
+        file.unlink()
+    elif damage == "short":
+        file.write_bytes(file.read_bytes()[:200])
+    else:
+        profile = tiny.llama(tmp_path / "other", shape={"hidden_size": 64})
+    with pytest.raises(weights.WeightsError, match=r"adapter.*cannot be merged into this model"):
+        weights.load(profile.model_copy(update={"adapter": str(folder)}))
+
+
+def test_the_shipped_adapter_is_small_and_says_what_it_is():
+    folder = ROOT / "data" / "reader"
+    assert (folder / "adapter_model.safetensors").stat().st_size <= 5_000_000
+    facts = json.loads((folder / "training.json").read_text())
+    assert profiles.get("embedded").adapter == str(folder)
+    assert facts["base"] == weights.load(profiles.get("embedded-base")).fingerprint
+    assert facts["questions"] > 1500 and facts["steps"] == len([row for row in facts["history"] if "loss" in row])

@@ -1,0 +1,225 @@
+"""Train the adapter that makes the embedded reader answer from a passage.
+
+    RAG_COMPANION_DATA=/where/the/benchmarks/are python training/reader.py
+
+Low-rank adaptation (LoRA, rank 8, every linear layer) of SmolLM2-135M-Instruct on Natural Questions with their gold passages. Every
+question of the fixed quarter that `data.held_out` names stays unseen, and so does every passage that is gold for one of them. In a third of
+the examples a hard negative stands beside the gold passage, so that the reader learns to look; half of the questions get a capital
+letter and a question mark. The loss is on the answer alone. Weights and activations are bfloat16, the adapter and its optimiser float32.
+
+The state is saved every few steps as safetensors; a run that was interrupted goes on where it was.
+"""
+
+import argparse
+import json
+import os
+import random
+from math import cos, pi
+from pathlib import Path
+
+import torch
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors.torch import load_file, save_file
+
+from rag_utils import data, profiles, prompts, retrieve, weights
+from rag_utils.answers import normalize
+from rag_utils.cache import ROOT
+from rag_utils.progress import track
+
+OUT = ROOT / "data" / "reader"
+PROMPT = prompts.load("read_plain")
+MULTIPLE = 32  # lengths are padded to one, so that few shapes occur and their memory is used again
+PART = 4  # examples whose activations are held at once
+LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+
+def settings() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=16, help="examples per step")
+    parser.add_argument("--rate", type=float, default=6e-4, help="highest learning rate")
+    parser.add_argument("--rank", type=int, default=8)
+    parser.add_argument(
+        "--development", type=int, default=128, help="questions kept from training for the learning curve"
+    )
+    parser.add_argument("--two-passages", type=float, default=1 / 3, help="share of examples with a hard negative")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=int, default=None, help="train on that many questions only")
+    parser.add_argument("--save-every", type=int, default=20, help="steps")
+    parser.add_argument(
+        "--state", type=Path, default=ROOT / "_build" / "reader", help="where an interrupted run is kept"
+    )
+    parser.add_argument("--out", type=Path, default=OUT)
+    return parser.parse_args()
+
+
+def questions(development: int, limit: int | None) -> tuple[list, list]:
+    """Training and development questions in the order of their hash: never a held-out question, nor one on its passage."""
+    everything = sorted(data.load("nq"), key=lambda question: data.question_id(question.text))
+    unseen = {passage.id for question in everything if data.held_out(question.text) for passage in question.gold}
+    usable = [
+        question
+        for question in everything
+        if not data.held_out(question.text) and not unseen & {passage.id for passage in question.gold}
+    ]
+    return usable[development:][:limit], usable[:development]
+
+
+def target(question: data.Question) -> str:
+    """The accepted answer that stands in the gold passage, if one does: the first of them in the passage's own spelling."""
+    text = question.gold[0].text
+    for answer in question.answers:
+        start = text.lower().find(answer.lower())
+        if start >= 0 and normalize(answer):
+            return text[start : start + len(answer)]
+    return question.answers[0]
+
+
+def example(question, negative, tokenizer, *, two_passages: float, rng: random.Random) -> tuple[list[int], list[int]]:
+    """Tokens of the prompt and of the answer, with chance deciding what stands beside the gold passage and how the question is spelled."""
+    shown = [question.gold[0].text]
+    if negative and rng.random() < two_passages:
+        shown.insert(rng.randrange(2), negative[0].text)
+    text = question.text
+    if rng.random() < 0.5:
+        text = text[:1].upper() + text[1:].rstrip("?") + "?"
+    prompt = PROMPT.fill(question=text, documents=shown)
+    return tokenizer(prompt)["input_ids"], tokenizer(f" {target(question)}\n")["input_ids"]
+
+
+def answer_loss(model, batch) -> torch.Tensor:
+    """Mean over the examples of the mean over the answer's tokens, in nats; logits only where they are needed."""
+    longest = max(len(prompt) + len(answer) for prompt, answer in batch) - 1
+    longest = -(-longest // MULTIPLE) * MULTIPLE
+    ids = torch.zeros(len(batch), longest, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, (prompt, answer) in enumerate(batch):
+        tokens = (prompt + answer)[:-1]
+        ids[row, : len(tokens)], mask[row, : len(tokens)] = torch.tensor(tokens), 1
+    base = model.get_base_model()
+    hidden = base.model(input_ids=ids, attention_mask=mask).last_hidden_state
+    losses = []
+    for row, (prompt, answer) in enumerate(batch):
+        logits = base.lm_head(hidden[row, len(prompt) - 1 : len(prompt) + len(answer) - 1]).float()
+        losses.append(torch.nn.functional.cross_entropy(logits, torch.tensor(answer)))
+    return torch.stack(losses)
+
+
+def batches(examples: list, size: int, rng: random.Random) -> list[list]:
+    """Batches of about equal length, in random order: little padding, no drift from short to long."""
+    order = sorted(range(len(examples)), key=lambda i: (len(examples[i][0]) // 64, rng.random()))
+    cut = [[examples[i] for i in order[start : start + size]] for start in range(0, len(order), size)]
+    rng.shuffle(cut)
+    return cut
+
+
+def save(model, optimizer, step: int, history: list, folder: Path) -> None:
+    """Everything that the next step depends on, at once or not at all."""
+    tensors = {f"adapter.{name}": tensor.contiguous() for name, tensor in get_peft_model_state_dict(model).items()}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value) for name, value in state.items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, folder / "state.new", metadata={"step": str(step), "history": json.dumps(history)})
+    os.replace(folder / "state.new", folder / "state.safetensors")
+
+
+def resume(model, optimizer, folder: Path) -> tuple[int, list]:
+    path = folder / "state.safetensors"
+    if not path.exists():
+        return 0, []
+    from safetensors import safe_open
+
+    tensors = load_file(path)
+    with safe_open(path, "pt") as file:
+        facts = file.metadata()
+    adapter = {name.removeprefix("adapter."): t for name, t in tensors.items() if name.startswith("adapter.")}
+    set_peft_model_state_dict(model, adapter)
+    state: dict[int, dict] = {}
+    for name, tensor in tensors.items():
+        if name.startswith("optimizer."):
+            _, index, key = name.split(".")
+            state.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
+    return int(facts["step"]), json.loads(facts["history"])
+
+
+def main() -> None:
+    chosen = settings()
+    torch.manual_seed(chosen.seed)
+    train, development = questions(chosen.development, chosen.limit)
+    negatives = retrieve.hard_negatives(train, data.passages("nq"), short="keep")
+    loaded = weights.load(profiles.get("embedded-base"))
+    tokenizer = loaded.tokenizer
+    config = LoraConfig(r=chosen.rank, lora_alpha=2 * chosen.rank, target_modules=LINEAR, task_type="CAUSAL_LM")
+    model = get_peft_model(loaded.model.to(torch.bfloat16), config)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=chosen.rate, weight_decay=0.0)
+
+    plan = []  # every batch of every epoch, decided by the seed before the first step
+    for epoch in range(chosen.epochs):
+        rng = random.Random(f"{chosen.seed}-{epoch}")
+        shown = {"two_passages": chosen.two_passages, "rng": rng}
+        examples = [example(one, negatives[one.id], tokenizer, **shown) for one in train]
+        plan += batches(examples, chosen.batch, rng)
+    rng = random.Random(chosen.seed)
+    probe = [example(one, None, tokenizer, two_passages=0, rng=rng) for one in development]
+    warm = max(1, len(plan) // 20)
+
+    def rate(step: int) -> float:
+        return min((step + 1) / warm, 0.5 * (1 + cos(pi * step / len(plan))) + 0.01)
+
+    def development_loss() -> float:
+        model.eval()
+        with torch.no_grad():
+            parts = [answer_loss(model, part) for part in batches(probe, 32, random.Random(0))]
+        model.train()
+        return round(torch.cat(parts).mean().item(), 4)
+
+    first, history = resume(model, optimizer, chosen.state)
+    model.train()
+    for [step] in track(([i] for i in range(first, len(plan))), what="training", total=len(plan) - first):
+        if step % (len(plan) // (4 * chosen.epochs)) == 0:
+            history.append({"step": step, "development_loss": development_loss()})
+        for group in optimizer.param_groups:
+            group["lr"] = chosen.rate * rate(step)
+        loss = 0.0
+        for start in range(0, len(plan[step]), PART):
+            part = answer_loss(model, plan[step][start : start + PART]).sum() / len(plan[step])
+            part.backward()
+            loss += part.item()
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        history.append(
+            {"step": step, "loss": round(loss, 4), "tokens": sum(len(p) + len(a) for p, a in plan[step])}
+        )
+        if (step + 1) % chosen.save_every == 0:
+            save(model, optimizer, step + 1, history, chosen.state)
+    history.append({"step": len(plan), "development_loss": development_loss()})
+    save(model, optimizer, len(plan), history, chosen.state)
+
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    adapter = {name: tensor.to(torch.float16).contiguous() for name, tensor in get_peft_model_state_dict(model).items()}
+    save_file(adapter, chosen.out / "adapter_model.safetensors", metadata={"format": "pt"})
+    kept = {"r", "lora_alpha", "target_modules", "task_type", "peft_type", "bias", "lora_dropout"}
+    description = {key: value for key, value in config.to_dict().items() if key in kept}
+    description["target_modules"] = LINEAR
+    (chosen.out / "adapter_config.json").write_text(
+        json.dumps(description, indent=1, sort_keys=True, default=str) + "\n"
+    )
+    facts = {
+        "base": loaded.fingerprint,
+        "data": "Natural Questions with gold passages, without the held-out quarter and its passages",
+        "questions": len(train),
+        "development_questions": len(development),
+        "settings": {key: value for key, value in vars(chosen).items() if key not in ("state", "out")},
+        "steps": len(plan),
+        "tokens": sum(row.get("tokens", 0) for row in history),
+        "precision": "bfloat16, adapter float32, saved as float16",
+        "history": history,
+    }
+    (chosen.out / "training.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
