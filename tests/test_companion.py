@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import combinations
 from math import comb
 
+import pandas as pd
 import pytest
 
 from rag_utils import companion, data
@@ -246,3 +247,14 @@ def test_no_near_duplicates(texts, size):
     sets = [shingles(text, size) for text in texts]
     for a, b in combinations(sets, 2):
         assert len(a & b) < 0.3 * len(a | b)
+
+
+def test_sixty_questions_are_known_by_heart_and_none_that_is_invented():
+    """By either reader, right in five or more of ten samples; yes/no and comparison questions can be guessed and do not count here."""
+    known = pd.read_csv(companion.COMPANION / "known.csv")
+    assert set(known["id"]) == {q.id for q in QUESTIONS} and not known.duplicated(["id", "reader"]).any()
+    assert known["right_of_ten"].between(0, 10).all() and set(known["reader"]) == {"embedded", "embedded-base"}
+    often = set(known["id"][known["right_of_ten"] >= 5])
+    asked = [q for q in QUESTIONS if q.id in often and q.type in ("single", "bridge")]
+    assert len(asked) >= 60
+    assert [q.id for q in asked if q.kind == "invented"] == []
