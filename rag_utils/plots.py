@@ -5,7 +5,7 @@ alone. The same input gives the same bytes (`png`).
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from itertools import pairwise
 from numbers import Real
@@ -17,8 +17,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, NullLocator
 
 from rag_utils.names import check_name
+from rag_utils.tree import Node
 
 STYLE = Path(__file__).with_name("companion.mplstyle")
 # Okabe and Ito, with brown for their orange, yellow and sky blue, which are below 3 to 1 on white
@@ -62,7 +65,8 @@ METHODS = {
     "ECoRAG": (BROWN, "o"),
     "MoI": (BLUE, (4, 1, 0)),  # a star of four points
 }
-MARKS = CONDITIONS | METHODS  # name -> (colour, marker); no two share both
+WAYS = {"ours": (BLUE, "s"), "usual way": (VERMILLION, "o")}  # to compute the same
+MARKS = CONDITIONS | METHODS | WAYS  # name -> (colour, marker); no two share both
 
 BETTER = {"higher": ", higher is better", "lower": ", lower is better", "neither": ""}
 TABLE_COLUMNS = ("group", "mark", "value", "low", "high")
@@ -193,14 +197,23 @@ def grouped_intervals(ax: Axes, table: pd.DataFrame, *, quantity: str, unit: str
 
 
 def interval_lines(
-    ax: Axes, table: pd.DataFrame, *, x: str, x_label: str, quantity: str, unit: str, better: str
+    ax: Axes,
+    table: pd.DataFrame,
+    *,
+    x: str,
+    x_label: str,
+    quantity: str,
+    unit: str,
+    better: str,
+    logarithmic: bool = False,
 ) -> Axes:
     """One line per mark over a number (samples, list length, position), with its interval at every point.
 
     table    : columns `x` (numbers), mark, value, low, high, and optionally published, in the unit of the axis
     x_label  : label of the horizontal axis with its unit
     quantity, unit, better : the vertical axis, see `axis_label`
-    raises   : ValueError as in `grouped_intervals`, and for an empty x_label
+    logarithmic : equal ratios are equal distances on the vertical axis
+    raises   : ValueError as in `grouped_intervals`, for an empty x_label, and for values <= 0 on a logarithmic axis
     """
     if not isinstance(x_label, str) or not x_label.strip():
         raise ValueError(f"x_label: got {x_label!r}, wanted text for the axis")
@@ -209,6 +222,8 @@ def interval_lines(
         raise ValueError(f"wanted rows with columns {wanted}, got {len(table)} rows, {list(table.columns)}")
     if table.duplicated([x, "mark"]).any():
         raise ValueError(f"wanted each {x} and mark once")
+    if logarithmic and (table["low"] <= 0).any():
+        raise ValueError(f"a logarithmic axis wants values above 0, got {table['low'].min()}")
     names = list(dict.fromkeys(table["mark"]))
     handles, printed = [_handle(name) for name in names], False
     places = sorted({_finite(x, place) for place in table[x]})
@@ -228,7 +243,60 @@ def interval_lines(
     ax.set_xlabel(x_label)
     ax.set_ylabel(_wrap_axis(axis_label(quantity, unit, better), 32))
     ax.set_xticks(places, [f"{place:g}" for place in places])
+    if logarithmic:
+        ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_locator(NullLocator())
     _legend(ax, handles + [_PRINTED] * printed)
+    return ax
+
+
+def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
+    """A bar for every segment of a prefix tree, at its place in the texts, and a row for every text.
+
+    name   : what a segment is called. Above a segment that texts share stands its name and in it tokens x texts, so that the tokens
+             saved are tokens x (texts - 1); at the end of a row its tokens and its name
+    raises : ValueError if a name is empty or a text ends where another goes on, which would have no row of its own
+    """
+    texts, rows = {}, {}
+    for node in reversed(list(root.walk())):
+        if node.children and node.ends:
+            raise ValueError(
+                f"prefix_tree: text {node.ends[0]} is the beginning of another, wanted texts with ends of their own"
+            )
+        if not name(node).strip():
+            raise ValueError(f"name: got {name(node)!r}, wanted text for the segment from token {node.start} on")
+        texts[id(node)] = len(node.ends) + sum(texts[id(child)] for child in node.children)
+    leaves = [node for node in root.walk() if not node.children]
+    longest = max(node.stop for node in leaves)
+    for row, node in enumerate(leaves):
+        rows[id(node)] = row
+        ax.barh(
+            row, len(node.tokens), left=node.start, height=0.5, color="white", edgecolor=BLUE, linewidth=1.4, zorder=3
+        )
+        ax.text(node.stop + longest / 60, row, f"{len(node.tokens)}  {name(node)}", va="center")
+    for node in reversed([node for node in root.walk() if node.children]):
+        below = [rows[id(child)] for child in node.children]
+        rows[id(node)] = row = (below[0] + below[-1]) / 2
+        ax.barh(
+            row, len(node.tokens), left=node.start, height=0.5, color=BLUE, edgecolor="white", linewidth=1.4, zorder=3
+        )
+        ax.vlines(node.stop, min(below), max(below), color=NEUTRAL[0], linewidth=1.2, zorder=2)
+        middle = node.start + len(node.tokens) / 2
+        ax.text(
+            middle, row, f"{len(node.tokens)} × {texts[id(node)]}", ha="center", va="center", color="white", zorder=4
+        )
+        ax.text(middle, row - 0.34, name(node), ha="center", va="bottom")
+    ax.set_xlim(0, 1.42 * longest)
+    ax.set_ylim(len(leaves) - 0.4, -0.8)
+    ax.set_xticks([place for place in ax.get_xticks() if place <= longest])
+    ax.set_yticks([])
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel("place in the text (tokens)")
+    ax.set_ylabel("texts")
+    fills = {"shared": BLUE, "of one text": "white"}
+    _legend(ax, [Patch(facecolor=fill, edgecolor=BLUE, label=label) for label, fill in fills.items()])
     return ax
 
 
@@ -282,7 +350,7 @@ def _point(marker: str | tuple) -> dict:
     return {"marker": marker, "markersize": SIZES.get(marker, 7.5), "markeredgecolor": "white", "markeredgewidth": 0.6}
 
 
-def _legend(ax: Axes, handles: Iterable[Line2D]) -> None:
+def _legend(ax: Axes, handles: Iterable[Line2D | Patch]) -> None:
     ax.legend(handles=list(handles), loc="lower right", bbox_to_anchor=(1, 1.01), ncols=2, borderaxespad=0)
 
 

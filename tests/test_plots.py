@@ -14,8 +14,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 
-from rag_utils import plots
+from rag_utils import plots, tree
 
+FAMILIES = (plots.CONDITIONS, plots.METHODS, plots.WAYS)
 VALUE = {"quantity": "F1", "unit": "0-1", "better": "higher"}
 
 
@@ -50,9 +51,9 @@ def lines_table():
     return pd.DataFrame(rows, columns=["samples", "mark", "value", "low", "high"])
 
 
-def lines(table=None, x_label="samples per question"):
+def lines(table=None, x_label="samples per question", **options):
     table = lines_table() if table is None else table
-    return plots.interval_lines(plots.new_axes(), table, x="samples", x_label=x_label, **VALUE)
+    return plots.interval_lines(plots.new_axes(), table, x="samples", x_label=x_label, **VALUE, **options)
 
 
 def drawn(ax):
@@ -138,13 +139,56 @@ def test_lines_show_all_points_with_their_intervals():
     assert len(dashed(lines(lines_table().assign(published=0.7)))) == 2
 
 
+def test_on_a_logarithmic_axis_equal_ratios_are_equal_distances():
+    ax = lines(lines_table().assign(low=0.05, high=5.0), logarithmic=True)
+    low, middle, high = ax.transData.transform([(0, 0.1), (0, 1), (0, 10)])[:, 1]
+    assert high - middle == pytest.approx(middle - low)
+    assert {text.get_text() for text in ax.get_yticklabels()} >= {"0.2", "0.5", "1"}
+    with pytest.raises(ValueError, match="above 0, got 0"):
+        lines(lines_table().assign(low=0.0), logarithmic=True)
+
+
+TEXTS = [[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]]
+
+
+def tree_of(texts=TEXTS, name=lambda node: f"from {node.start}"):
+    return plots.prefix_tree(plots.new_axes(), tree.prefix_tree(texts), name)
+
+
+def test_a_prefix_tree_has_a_bar_for_every_segment_and_says_what_it_saves():
+    ax = tree_of()
+    bars = {(bar.get_x(), bar.get_width(), bar.get_y() + bar.get_height() / 2) for bar in ax.patches}
+    # rows: 1 2 3 4, then 1 2 3 5 6, then 1 2 7; a shared segment stands between the rows that continue it
+    assert bars == {(3, 1, 0), (3, 2, 1), (2, 1, 2), (2, 1, 0.5), (0, 2, 1.25)}
+    said = [text.get_text() for text in ax.texts]
+    assert sorted(said) == ["1  from 2", "1  from 3", "1 × 2", "2  from 3", "2 × 3", "from 0", "from 2"]
+    saved = sum(int(n) * (int(k) - 1) for n, k in (text.split(" × ") for text in said if "×" in text))
+    assert saved == sum(map(len, TEXTS)) - tree.size(tree.prefix_tree(TEXTS)) == 5
+    assert ax.get_xlabel() and ax.get_ylabel()
+
+
+def test_a_prefix_tree_is_the_same_twice_and_not_cut_off():
+    assert plots.png(tree_of().figure) == plots.png(tree_of().figure)
+    ax = tree_of()
+    ax.figure.canvas.draw()
+    page, box = ax.figure.bbox, ax.get_tightbbox()
+    assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= page.x1 and box.y1 <= page.y1
+
+
+def test_a_prefix_tree_that_cannot_be_drawn_is_refused():
+    with pytest.raises(ValueError, match="text 0 is the beginning of another"):
+        tree_of([[1, 2], [1, 2, 3]])
+    with pytest.raises(ValueError, match="name: got ' '"):
+        tree_of(name=lambda node: " ")
+
+
 def linear(colour):
     return np.array([c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)])
 
 
 def test_marks_are_distinct_and_stand_out_from_white():
-    assert len(set(plots.MARKS.values())) == len(plots.MARKS) == len(plots.CONDITIONS) + len(plots.METHODS)
-    for family in (plots.CONDITIONS, plots.METHODS):
+    assert len(set(plots.MARKS.values())) == len(plots.MARKS) == sum(map(len, FAMILIES))
+    for family in FAMILIES:
         markers = [marker for _, marker in family.values()]
         assert len(set(markers)) == len(markers)  # never colour alone
     assert len({colour for colour, _ in plots.CONDITIONS.values()}) == len(plots.CONDITIONS)

@@ -33,11 +33,16 @@ def _save(model, folder: Path) -> str:
 def llama(folder: Path, *, seed: int = 0, spread: float = 0.4, shape: dict | None = None, **changes) -> Profile:
     """A random Llama with a distribution that is neither flat nor a point."""
     torch.manual_seed(seed)
-    small = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
+    small = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    small |= {"num_key_value_heads": 2, "max_position_embeddings": 256}
     config = transformers.LlamaConfig(
-        **small | (shape or {}), vocab_size=SIZE, max_position_embeddings=256, initializer_range=spread,
-        pad_token_id=0, bos_token_id=1, eos_token_id=2,
-    )  # fmt: skip
+        **small | (shape or {}),
+        vocab_size=SIZE,
+        initializer_range=spread,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
     return Profile(name="tiny-llama", reader=_save(transformers.LlamaForCausalLM(config), folder), **changes)
 
 

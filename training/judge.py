@@ -45,9 +45,9 @@ BINS = 10
 def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--strength", type=float, default=3.0, help="of the penalty on squared standardised coefficients"
+        "--strength", type=float, default=10.0, help="of the penalty on squared standardised coefficients"
     )
-    parser.add_argument("--contrast-weight", type=float, default=2.0, help="answers that one contrast pair counts as")
+    parser.add_argument("--contrast-weight", type=float, default=5.0, help="answers that one contrast pair counts as")
     parser.add_argument("--out", type=Path, default=OUT)
     return parser.parse_args(arguments)
 
@@ -122,6 +122,7 @@ def fit(table: Table, keep: np.ndarray, *, strength: float) -> tuple[float, np.n
 
     keep     : (answers,) bool
     strength : of the penalty, strength / 2 times the squared coefficients of standardised features
+    raises   : RuntimeError if the choice of the best golds does not come to rest
     """
     score = table.features[:, FEATURES.index("recall")] + table.features[:, FEATURES.index("contained")]
     chosen = best_rows(score, table.answer)
@@ -135,8 +136,8 @@ def fit(table: Table, keep: np.ndarray, *, strength: float) -> tuple[float, np.n
         intercept = float(model.intercept_[0] - coefficients @ mean)
         before, chosen = chosen, best_rows(intercept + table.features @ coefficients, table.answer)
         if np.array_equal(before, chosen):
-            break
-    return intercept, coefficients
+            return intercept, coefficients
+    raise RuntimeError(f"after {ROUNDS} rounds some answers still change their best gold")
 
 
 def share_right(judged: list[data.Judged], without: int | None) -> float:
@@ -185,7 +186,10 @@ def coefficients(
 
 
 def judge_all(judged: list[data.Judged], fitted: Coefficients, encode: retrieve.Encoder) -> list[dict]:
-    """One row per question: per system the judge's probability, lexical match, MiniLM's cosine and the verdict; None without a verdict."""
+    """One row per question: id, fold, and per system the judge's probability, lexical match, MiniLM's cosine and the verdict.
+
+    The last four are None where people gave no verdict. Lexical match and cosine are the best over the golds.
+    """
     judge = EmbeddedJudge(fitted, encode=encode)
     flat = [(item, answer) for item in judged for answer in item.answers]
     probability = judge.matches(
@@ -193,7 +197,7 @@ def judge_all(judged: list[data.Judged], fitted: Coefficients, encode: retrieve.
     )
     rows: dict[str, dict] = {}
     for (item, answer), value in zip(flat, probability, strict=True):
-        row = rows.setdefault(item.id, {"id": item.id})
+        row = rows.setdefault(item.id, {"id": item.id, "fold": fold(item.question)})
         blank = answer.verdict is None
         nearest = float(np.max(encode(list(item.golds)) @ encode([answer.text])[0])) if answer.text.strip() else 0.0
         row[f"judge_{answer.system}"] = None if blank else f"{value:.{DECIMALS}f}"
@@ -204,10 +208,10 @@ def judge_all(judged: list[data.Judged], fitted: Coefficients, encode: retrieve.
 
 
 def scores(said: np.ndarray, right: np.ndarray) -> dict[str, float]:
-    """F1 of "right" and accuracy, in percent."""
-    both = np.sum(said & right)
+    """F1 of "right" (0 where nobody says it) and accuracy, in percent."""
+    either = said.sum() + right.sum()
     return {
-        "f1": round(float(200 * both / (said.sum() + right.sum())), 2),
+        "f1": round(float(200 * np.sum(said & right) / either), 2) if either else 0.0,
         "accuracy": round(float(100 * np.mean(said == right)), 2),
     }
 
@@ -233,9 +237,26 @@ def reliability(probability: np.ndarray, right: np.ndarray) -> dict:
     }
 
 
+def cosine_thresholds(rows: list[dict]) -> list[float]:
+    """Per fold, the threshold on MiniLM's cosine with which most answers of the other folds are judged as people did."""
+    found = []
+    for without in range(FOLDS):
+        pairs = [
+            (float(row[f"cosine_{system}"]), row[f"verdict_{system}"])
+            for row in rows
+            for system in data.SYSTEMS
+            if row["fold"] != without and row[f"verdict_{system}"] is not None
+        ]
+        cosine, right = np.array(pairs).T
+        candidates = np.arange(1, 100) / 100
+        found.append(float(candidates[np.argmax([np.mean((cosine > one) == right) for one in candidates])]))
+    return found
+
+
 def measured(rows: list[dict]) -> dict:
-    """Scores per system of the judge and of lexical match, their means, and the judge's reliability over all answers."""
-    result: dict[str, dict] = {"judge": {}, "lexical": {}}
+    """Scores per system of the judge, lexical match and MiniLM's cosine, with their means; the judge's reliability over all answers."""
+    result: dict[str, dict] = {"judge": {}, "lexical": {}, "cosine": {}}
+    thresholds = cosine_thresholds(rows)
     everything = []
     for system in data.SYSTEMS:
         judged = [row for row in rows if row[f"verdict_{system}"] is not None]
@@ -244,21 +265,26 @@ def measured(rows: list[dict]) -> dict:
         lexical = np.array([row[f"lexical_{system}"] for row in judged], dtype=bool)
         result["judge"][system] = scores(probability > THRESHOLD, right)
         result["lexical"][system] = scores(lexical, right)
+        cosine = np.array([float(row[f"cosine_{system}"]) > thresholds[row["fold"]] for row in judged])
+        result["cosine"][system] = scores(cosine, right)
         everything.append((probability, right))
     for one in result.values():
         one["mean"] = {
             name: round(float(np.mean([one[system][name] for system in data.SYSTEMS])), 2)
             for name in ("f1", "accuracy")
         }
-    return result | {"reliability": reliability(*map(np.concatenate, zip(*everything, strict=True)))}
+    return result | {
+        "cosine_thresholds": thresholds,
+        "reliability": reliability(*map(np.concatenate, zip(*everything, strict=True))),
+    }
 
 
 def write(fitted: Coefficients, rows: list[dict], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     content = fitted.model_dump(mode="json")
     content["questions"] = sorted(content["questions"])
-    text = json.dumps(content, indent=1, ensure_ascii=False)
-    (out / "embedded.json").write_text(text + "\n", encoding="utf-8")
+    lines = [f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items()]
+    (out / "embedded.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     with (out / f"{SOURCE}.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -1,0 +1,357 @@
+"""Do two answers to a question mean the same? The embedded judge needs no hub; any MNLI checkpoint can take its place.
+
+    judge = load_judge("embedded")
+    judge.equivalent(["who wrote hamlet"], ["Shakespeare"], ["It is a play by William Shakespeare."])
+
+The embedded judge is a logistic regression on a few numbers that compare the two answers: which words they share, whether numbers, dates
+and negations agree, and how near their embeddings are. `training/judge.py` fits it to the verdicts of people; its coefficients are in
+`data/judge/embedded.json`. Questions that it was fitted to are judged by coefficients that have not seen them.
+"""
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+from rag_utils import profiles, retrieve, weights
+from rag_utils.answers import normalize
+from rag_utils.cache import ROOT
+from rag_utils.names import check_name
+from rag_utils.progress import track
+from rag_utils.wording import COMPARED, compare, words
+
+FEATURES = (*COMPARED, "cosine_in_context", "cosine_beyond_question")
+COEFFICIENTS = ROOT / "data" / "judge" / "embedded.json"
+FOLDS = 5
+THRESHOLD = 0.5
+DECIMALS = 4  # of a probability: the digits that every machine agrees on
+LABELS = ("contradiction", "neutral", "entailment")
+DIRECTIONS = ("larger", "smaller", "forward")
+MAX_TOKENS = 512  # of premise and hypothesis together, unless the model reads fewer
+
+
+class JudgeError(ValueError):
+    """The coefficients of the embedded judge are absent or damaged, or a checkpoint is not an entailment model."""
+
+
+class Judge(ABC):
+    """What says whether two answers mean the same."""
+
+    @abstractmethod
+    def equivalent(self, questions: Sequence[str], left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+        """P(the two answers mean the same), symmetric in left and right; `THRESHOLD` parts yes from no.
+
+        questions, left, right : (n,) texts
+        returns                : (n,) float, 0 .. 1
+        raises                 : ValueError if one is a bare string, holds something else than strings or is empty, or if the lengths
+                                 differ
+        """
+
+    def matches(self, questions: Sequence[str], responses: Sequence[str], golds: Sequence[Sequence[str]]) -> np.ndarray:
+        """P(the response means the same as one of the golds): `equivalent`, the best over the golds of each question.
+
+        golds   : (n,) lists of at least one text
+        returns : (n,) float, 0 .. 1
+        raises  : ValueError as `equivalent`, or if a question has no gold
+        """
+        if isinstance(golds, str) or any(isinstance(some, str) for some in golds):
+            raise ValueError("golds must be one list of texts per question; got a bare string")
+        _check(questions=questions, responses=responses)
+        _same_length(questions=questions, golds=golds)
+        counts = [len(some) for some in golds]
+        if not all(counts):
+            raise ValueError(f"golds must hold at least one text per question; got none for question {counts.index(0)}")
+        pairs = [
+            (question, response, gold)
+            for question, response, some in zip(questions, responses, golds, strict=True)
+            for gold in some
+        ]
+        probability = self.equivalent(*map(list, zip(*pairs, strict=True)))
+        return np.maximum.reduceat(probability, np.r_[0, np.cumsum(counts)[:-1]])
+
+
+def load_judge(profile: str | profiles.Profile = "embedded") -> Judge:
+    """The profile's judge: its entailment model if it names one, else the embedded judge.
+
+    raises : ValueError for an unknown profile; JudgeError if the coefficients are damaged or the checkpoint is not an entailment
+             model; WeightsError if its weights cannot be had
+    """
+    profile = profiles.get(profile)
+    if profile.judge is None:
+        return EmbeddedJudge()
+    loaded = weights.load(profile, task="nli")
+    return NliJudge(loaded.model, loaded.tokenizer, batch_tokens=profile.batch_tokens)
+
+
+# --- the embedded judge ----------------------------------------------------------------------------------------------
+
+
+Spread = Annotated[FiniteFloat, Field(gt=0)]
+
+
+class Fit(BaseModel):
+    """One fitted logistic regression: logit = intercept + coefficients . features."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    intercept: FiniteFloat
+    coefficients: tuple[FiniteFloat, ...]
+    same: Annotated[float, Field(ge=0.9, lt=1)]  # share of right answers among those with the same words as the gold
+
+
+class Coefficients(BaseModel):
+    """What `training/judge.py` writes: a fit on everything, and per fold a fit on all other folds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    features: tuple[str, ...]
+    scale: tuple[Spread, ...]  # standard deviations of the features: coefficient times scale says what matters most
+    everything: Fit
+    folds: tuple[Fit, ...] = Field(min_length=FOLDS, max_length=FOLDS)
+    questions: frozenset[Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]]  # `question_key` of all that it was fitted to
+    provenance: dict
+
+    @model_validator(mode="after")
+    def _fits_the_features(self) -> "Coefficients":
+        if self.features != FEATURES:
+            raise ValueError(f"should be for the features {', '.join(FEATURES)}")
+        parts = [self.scale, self.everything.coefficients, *(fit.coefficients for fit in self.folds)]
+        if any(len(part) != len(FEATURES) for part in parts):
+            raise ValueError(f"should have {len(FEATURES)} numbers, one per feature")
+        return self
+
+
+def question_key(question: str) -> str:
+    """A question's name in the coefficients: 8 hex digits, the same however it is punctuated and capitalised.
+
+    >>> question_key("Who wrote Hamlet?") == question_key("who wrote hamlet")
+    True
+    """
+    return hashlib.sha256(normalize(question).encode()).hexdigest()[:8]
+
+
+def fold(question: str) -> int:
+    """The fold, 0 to 4, that a question belongs to in cross-validation."""
+    return int(question_key(question), 16) % FOLDS
+
+
+def load_coefficients(path: Path = COEFFICIENTS) -> Coefficients:
+    """The coefficients in that file.
+
+    raises : JudgeError naming the file and the field if it is absent, cut short or not what this version of the features needs
+    """
+    try:
+        return Coefficients.model_validate_json(Path(path).read_bytes())
+    except OSError as error:
+        raise JudgeError(
+            f"cannot read {path}: {error.strerror}; get it back with git, or write it with training/judge.py"
+        ) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        field = ".".join(map(str, first["loc"])) or "(all)"
+        message = first["msg"].removeprefix("Value error, ")
+        raise JudgeError(
+            f"{path}, field {field}: {message}; get it back with git, or write it with training/judge.py"
+        ) from None
+
+
+def design(
+    questions: Sequence[str], left: Sequence[str], right: Sequence[str], *, encode: retrieve.Encoder
+) -> np.ndarray:
+    """The numbers that the regression sees, one row per pair of answers, one column per name in `FEATURES`.
+
+    The last two are cosines of embeddings: of "question? answer", left against right; and of the two answers with what they owe to the
+    question taken out (the partial correlation of two vectors given a third).
+
+    encode  : list of texts -> (n, d) rows of length 1; called with each distinct text once
+    returns : (n, 16) float
+    raises  : ValueError if an answer is blank
+    """
+    lexical = [list(compare(*pair).values()) for pair in zip(questions, left, right, strict=True)]
+    in_context = [
+        [f"{question.rstrip('?').strip()}? {text}" for question, text in zip(questions, side, strict=True)]
+        for side in (left, right)
+    ]
+    distinct = sorted({*questions, *left, *right, *in_context[0], *in_context[1]}, key=lambda text: (len(text), text))
+    row = {text: i for i, text in enumerate(distinct)}
+    parts = [distinct[start : start + 1024] for start in range(0, len(distinct), 1024)]
+    vectors = np.concatenate([encode(part) for part in track(parts, what="embedding answers", total=len(distinct))])
+
+    def cosine(one: Sequence[str], other: Sequence[str]) -> np.ndarray:
+        return np.einsum("ij,ij->i", *(vectors[[row[text] for text in side]].astype(float) for side in (one, other)))
+
+    between, first, second = cosine(left, right), cosine(questions, left), cosine(questions, right)
+    rest = np.sqrt(np.maximum((1 - first**2) * (1 - second**2), 1e-4))
+    return np.column_stack([lexical, cosine(*in_context), np.clip((between - first * second) / rest, -1, 1)])
+
+
+class EmbeddedJudge(Judge):
+    """MiniLM cosines and what words say, weighed by a logistic regression.
+
+    coefficients : by default those of the repository
+    encode       : texts -> embeddings; by default all-MiniLM-L6-v2, loaded at the first call that needs it
+    """
+
+    def __init__(self, coefficients: Coefficients | None = None, *, encode: retrieve.Encoder | None = None):
+        self.coefficients = coefficients or load_coefficients()
+        self._encode = encode
+
+    def equivalent(self, questions: Sequence[str], left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+        """P(the two answers mean the same), rounded to four decimals, exactly symmetric.
+
+        Answers with the same words (`words`) have one probability, the share that people found right; a blank answer and one that is not
+        have 0. Every distinct pair is computed once. A question that the regression was fitted to is judged by the fit that left out its
+        fold.
+
+        arguments and errors as `Judge.equivalent`
+        """
+        _check(questions=questions, left=left, right=right)
+        pairs = [(question, *sorted(pair)) for question, *pair in zip(questions, left, right, strict=True)]
+        distinct = sorted(set(pairs))
+        known = {pair: self._obvious(*pair) for pair in distinct}
+        open_pairs = [pair for pair in distinct if known[pair] is None]
+        if open_pairs:
+            encode = self._encode or retrieve.encoder()
+            table = design(*zip(*open_pairs, strict=True), encode=encode)
+            for pair, row in zip(open_pairs, table, strict=True):
+                fit = self._fit(pair[0])
+                logit = fit.intercept + float(row @ fit.coefficients)
+                known[pair] = 1 / (1 + math.exp(-logit))
+        return np.round([known[pair] for pair in pairs], DECIMALS)
+
+    def _obvious(self, question: str, left: str, right: str) -> float | None:
+        if words(left) == words(right):
+            return self._fit(question).same
+        return None if left.strip() and right.strip() else 0.0
+
+    def _fit(self, question: str) -> Fit:
+        seen = question_key(question) in self.coefficients.questions
+        return self.coefficients.folds[fold(question)] if seen else self.coefficients.everything
+
+
+# --- an entailment model as judge ------------------------------------------------------------------------------------
+
+
+class NliJudge(Judge):
+    """A sequence classifier trained on MNLI; question and answer stand together on both sides, "question answer".
+
+    model, tokenizer : as transformers loads them
+    batch_tokens     : how many tokens, padding included, one batch may hold
+    raises           : JudgeError if the labels in the model's configuration are not contradiction, neutral and entailment, in any order
+    source           : SePer's code, which reads premise and hypothesis as "question answer"
+    """
+
+    def __init__(self, model, tokenizer, *, batch_tokens: int = 8192):
+        self.model, self.tokenizer, self.batch_tokens = model, tokenizer, batch_tokens
+        self.columns = label_columns(model.config.id2label)
+
+    def entailment(self, questions: Sequence[str], premises: Sequence[str], hypotheses: Sequence[str]) -> np.ndarray:
+        """P(contradiction), P(neutral), P(entailment) of the hypothesis given the premise, both as answers to the question.
+
+        Each distinct (question, premise, hypothesis) is computed once; batches hold texts of about equal length. Texts that are too long
+        for the model together are cut, the longer one first.
+
+        returns : (n, 3) float, rows sum to 1
+        raises  : ValueError as `Judge.equivalent`
+        """
+        import torch
+
+        _check(questions=questions, premises=premises, hypotheses=hypotheses)
+        calls = [
+            (f"{q} {premise}", f"{q} {hypothesis}")
+            for q, premise, hypothesis in zip(questions, premises, hypotheses, strict=True)
+        ]
+        distinct = sorted(set(calls))
+        positions = getattr(self.model.config, "max_position_embeddings", MAX_TOKENS)
+        limit = min(self.tokenizer.model_max_length, positions, MAX_TOKENS)
+
+        def encoded(rows: Sequence[int], **options):
+            sides = [[distinct[row][side] for row in rows] for side in (0, 1)]
+            return self.tokenizer(*sides, truncation="longest_first", max_length=limit, **options)
+
+        lengths = [len(tokens) for tokens in encoded(range(len(distinct)))["input_ids"]]
+        found = np.empty((len(distinct), 3))
+        for rows in track(_batches(lengths, self.batch_tokens), what="entailment", total=len(distinct)):
+            inputs = encoded(rows, padding=True, return_tensors="pt").to(self.model.device)
+            with torch.inference_mode():
+                logits = self.model(**inputs).logits.double()
+            found[rows] = logits.softmax(dim=-1)[:, self.columns].cpu().numpy()
+        place = {call: row for row, call in enumerate(distinct)}
+        return found[[place[call] for call in calls]]
+
+    def equivalent(
+        self,
+        questions: Sequence[str],
+        left: Sequence[str],
+        right: Sequence[str],
+        *,
+        direction: Literal["larger", "smaller", "forward"] = "larger",
+    ) -> np.ndarray:
+        """P(entailment) of the two answers, from both ways of reading.
+
+        direction : "larger" of the two ways, as SePer's code has it: symmetric. "smaller": symmetric, and asks for entailment both ways, as
+                    clustering does. "forward": left entails right, as SePer's Algorithm 1 has it, which is not symmetric
+        returns   : (n,) float, 0 .. 1
+        raises    : ValueError as `Judge.equivalent`, or for an unknown direction
+        """
+        check_name("direction", direction, DIRECTIONS)
+        _check(questions=questions, left=left, right=right)
+        if direction == "forward":
+            return self.entailment(questions, left, right)[:, 2]
+        both = self.entailment([*questions, *questions], [*left, *right], [*right, *left])[:, 2]
+        return (np.maximum if direction == "larger" else np.minimum)(both[: len(questions)], both[len(questions) :])
+
+
+def label_columns(id2label: dict[int, str]) -> list[int]:
+    """The columns of a model's output that hold contradiction, neutral and entailment.
+
+    raises : JudgeError if the labels are not these three, whatever their case
+
+    >>> label_columns({0: "ENTAILMENT", 1: "NEUTRAL", 2: "CONTRADICTION"})
+    [2, 1, 0]
+    """
+    column = {str(label).lower(): int(number) for number, label in id2label.items()}
+    if sorted(column) != sorted(LABELS) or len(id2label) != len(LABELS):
+        raise JudgeError(
+            f"got a model with the labels {', '.join(map(str, id2label.values()))}; wanted {', '.join(LABELS)} in any order, which an MNLI "
+            "checkpoint has in its configuration as id2label"
+        )
+    return [column[label] for label in LABELS]
+
+
+def _batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Rows in batches of about equal length, none with more tokens than allowed, padding included, unless it is one row alone."""
+    batches: list[list[int]] = []
+    longest = 0
+    for row in sorted(range(len(lengths)), key=lambda row: (-lengths[row], row)):
+        if not batches or longest * (len(batches[-1]) + 1) > batch_tokens:
+            batches.append([])
+            longest = lengths[row]
+        batches[-1].append(row)
+    return batches
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def _same_length(**lists: Sequence) -> None:
+    lengths = {name: len(some) for name, some in lists.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"wanted lists of one length; got {', '.join(f'{n} {name}' for name, n in lengths.items())}")
+
+
+def _check(**lists: Sequence[str]) -> None:
+    for name, texts in lists.items():
+        if isinstance(texts, str):
+            raise ValueError(f"{name} must be a list of texts; got a bare string, write [text] for a single one")
+        for text in texts:
+            if not isinstance(text, str):
+                raise ValueError(f"{name} must hold strings; got one of type {type(text).__name__}")
+    _same_length(**lists)
+    if not len(next(iter(lists.values()))):
+        raise ValueError("wanted at least one pair of answers; got none")

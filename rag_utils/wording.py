@@ -1,0 +1,377 @@
+"""What the words of two answers to a question say about whether they mean the same.
+
+`words` brings an answer's words to one spelling; `compare` says in numbers which of them two answers share, and whether their dates and
+negations agree. The judge weighs these numbers.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+CARDINALS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+)
+ORDINALS = (
+    "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+    "fifteenth sixteenth seventeenth eighteenth nineteenth"
+)
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+CARDINAL = {word: value for value, word in enumerate(CARDINALS.split())}
+CARDINAL |= {word: 10 * ten for ten, word in enumerate(TENS.split(), 2)}
+ORDINAL = {word: value for value, word in enumerate(ORDINALS.split())}
+ORDINAL |= {f"{word[:-1]}ieth": CARDINAL[word] for word in TENS.split()}
+SCALE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+MONTHS = [
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+]  # fmt: skip
+SHORT_MONTHS = {month[:3]: month for month in MONTHS if month not in ("march", "may")} | {"sept": "september"}
+MEASURES = {  # unit -> (base unit, factor, offset)
+    **dict.fromkeys(("m", "metre", "meter"), ("metre", 1, 0)),
+    **dict.fromkeys(("km", "kilometre", "kilometer"), ("metre", 1000, 0)),
+    **dict.fromkeys(("cm", "centimetre", "centimeter"), ("metre", 0.01, 0)),
+    **dict.fromkeys(("mm", "millimetre", "millimeter"), ("metre", 0.001, 0)),
+    **dict.fromkeys(("kg", "kilogram", "kilo"), ("kilogram", 1, 0)),
+    **dict.fromkeys(("g", "gram"), ("kilogram", 0.001, 0)),
+    **dict.fromkeys(("t", "tonne"), ("kilogram", 1000, 0)),
+    **dict.fromkeys(("c", "celsius", "centigrade"), ("celsius", 1, 0)),
+    **dict.fromkeys(("f", "fahrenheit"), ("celsius", 5 / 9, -160 / 9)),
+}
+LETTERS = str.maketrans(
+    {"ı": "i", "ł": "l", "ø": "o", "ß": "ss", "æ": "ae", "œ": "oe", "’": "'", "‘": "'", "–": "-", "—": "-", "−": "-"}
+)
+ROMAN = re.compile(r"\b(?=[IVX]{2})(X{1,3}(IX|IV|V?I{0,3})|IX|IV|VI{0,3}|I{2,3})\b")
+DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(\d\d)\b")
+PLAIN_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")  # more digits than a float holds are left as they are
+WORD = re.compile(r"(?:(?<!\S)-)?\d+(?:\.\d+)?s?|[^\W\d_]+")
+
+
+@lru_cache(maxsize=1 << 16)
+def words(text: str) -> tuple[str, ...]:
+    """The words of an answer in one spelling, so that answers that differ in spelling only have the same words.
+
+    Lower case, no accents, articles or punctuation; initials joined; numbers in digits, also ordinal, Roman and spelt out; months in full;
+    lengths, weights and temperatures in one unit; words that were glued together parted, digits of footnotes dropped.
+
+    returns : tuple of str, not empty unless the text is blank
+    raises  : ValueError if text is not a string
+
+    >>> words("On July 4th, 1776"), words("Twenty-one"), words("J. K. Rowling's"), words("1.2 km")
+    (('on', 'july', '4', '1776'), ('21',), ('jk', 'rowling'), ('1200', 'metre'))
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"text must be a string; got {type(text).__name__}")
+    found = _measured(_numbered(WORD.findall(_plain(text))))
+    return tuple(word for word in found if word not in ("a", "an", "the")) or tuple(text.casefold().split())
+
+
+def _plain(text: str) -> str:
+    """The text in plain lower case, with what would part one word in two, or glue two together, put right."""
+    for pattern, replacement in (
+        (r"(?<=[a-z])(?=[A-Z])", " "),  # "inNew York"
+        (r"\bU\.?S\.?(A\.?)?(?!\w)|\b[Uu]nited [Ss]tates of [Aa]merica\b", "United States"),
+        (r"\bU\.?K\.?(?!\w)", "United Kingdom"),
+        (r"\b([A-Z][a-z]+ )I\b", r"\g<1>1"),  # "World War I"
+    ):
+        text = re.sub(pattern, replacement, text)
+    text = ROMAN.sub(_arabic, text)
+    text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
+    text = re.sub(r"\s+", " ", text.lower().translate(LETTERS))
+    text = DATE.sub(lambda date: f"{int(date[3])} {MONTHS[int(date[2]) - 1]} {date[1]}", text)
+    for pattern, replacement in (
+        (r"(?<=\d),(?=\d{3}(?!\d))", ""),  # 1,200
+        (r"(?<=\d)(st|nd|rd|th(?!ou))", " "),  # 4th
+        (r"(?<=[a-z]{3})\d{1,3}(?!\w)", " "),  # a footnote: "water12."
+        (r"°|\bdegrees? (?=(c|f|celsius|centigrade|fahrenheit)\b)", " "),
+        (r"&", " and "),
+        (r"%", " percent "),
+        (r"n't\b|(?<=\bcan)not\b", " not"),
+        (r"'s\b|'", ""),
+    ):
+        text = re.sub(pattern, replacement, text)
+    return re.sub(r"\b[a-z]\.( ?[a-z]\.)+", lambda initials: re.sub(r"[ .]", "", initials[0]) + " ", text)
+
+
+def _arabic(roman: re.Match) -> str:
+    values = [{"I": 1, "V": 5, "X": 10}[letter] for letter in roman[0]]
+    return str(sum(-a if a < b else a for a, b in zip(values, [*values[1:], 0], strict=True)))
+
+
+def _numbered(found: list[str]) -> list[str]:
+    """The words with numbers in digits and short months in full."""
+    result: list[str] = []
+    place, century = 0, None  # the number, 15 to 20 and spelt out, that a year may begin with
+    while place < len(found):
+        word = found[place]
+        number, end = _number_at(found, place)
+        if number is None:
+            century = None
+            result.append(_digits(float(word)) if PLAIN_NUMBER.fullmatch(word) else SHORT_MONTHS.get(word, word))
+        elif century is not None and 10 <= number <= 99:
+            result[-1], century = _digits(100 * century + number), None
+        else:
+            century = number if 15 <= number <= 20 and word in CARDINAL else None
+            result.append(_digits(number))
+        place = end
+    return result
+
+
+def _number_at(found: list[str], start: int) -> tuple[float | None, int]:
+    """The number in words that begins there and where it ends: "two hundred and five" is one number, "seven eight" are two."""
+    total = current = 0.0
+    place, before = start, ""  # kind of the word before: "unit", "ten" or "scale"
+    while place < len(found):
+        word, after = found[place], found[place + 1] if place + 1 < len(found) else ""
+        value = CARDINAL.get(word, ORDINAL.get(word))
+        if value is not None and (before in ("", "scale") or (before == "ten" and 0 < value < 10)):
+            current, before = current + value, "ten" if value >= 20 else "unit"
+        elif word in SCALE and before:
+            if word == "hundred":
+                current *= 100
+            else:
+                total, current = total + current * SCALE[word], 0.0
+            before = "scale"
+        elif place == start and after in SCALE and (word in ("a", "an") or PLAIN_NUMBER.fullmatch(word)):
+            current, before = 1.0 if word in ("a", "an") else float(word), "unit"
+        elif not (word == "and" and before == "scale" and after in CARDINAL):
+            break
+        place += 1
+        if word in ORDINAL:
+            break
+    return (total + current, place) if place > start else (None, start + 1)
+
+
+def _measured(found: list[str]) -> list[str]:
+    """The words with lengths, weights and temperatures in metres, kilograms and degrees Celsius."""
+    result: list[str] = []
+    for word in found:
+        unit = MEASURES.get(word) or MEASURES.get(word.removesuffix("s"))
+        if unit and result and PLAIN_NUMBER.fullmatch(result[-1]):
+            result[-1] = _digits(round(float(result[-1]) * unit[1] + unit[2], 6))
+            word = unit[0]
+        result.append(word)
+    return result
+
+
+def _is_number(word: str) -> bool:
+    return re.match(r"-?\d", word) is not None
+
+
+def _digits(number: float) -> str:
+    return str(int(number)) if number.is_integer() else f"{number:.10g}"
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+COMPARED = (
+    "contained",
+    "recall",
+    "precision",
+    "last_word",
+    "early",
+    "numbers_missing",
+    "dates_agree",
+    "dates_differ",
+    "rival_name",
+    "negation",
+    "negated",
+    "polarity",
+    "refusal",
+    "log_length",
+)
+EARLY = 12  # words
+LITTLE = (
+    "a an the of in on at to for from by with and or is was are were be been it its he she they them his her their this that these those "
+    "as also there about into which who what when where how did does do has have had s than then"
+)
+LITTLE_WORDS = frozenset(LITTLE.split())
+NEGATIONS = {"not", "no", "never", "none", "nobody", "neither", "nor", "without", "nothing"}
+YES = re.compile(r"\W*(yes|yeah|indeed|correct|true|certainly|of course|absolutely)\b", re.IGNORECASE)
+NO = re.compile(r"\W*(no|nope|not|incorrect|false|never)\b", re.IGNORECASE)
+CERTAIN = re.compile(r"\b(no|without|not a) (doubt|question|trouble|difficulty)\b", re.IGNORECASE)
+DENIAL = re.compile(r"n't\b|\b(not|no|never|none|nobody|neither|nor|cannot|without|myth|false|untrue)\b", re.IGNORECASE)
+REFUSAL = re.compile(
+    r"do(n't| not) (know|have)|no (information|answer|definitive|specific|record|evidence|results)|unable to|as an ai|unclear|unknown|"
+    r"not (sure|clear|specified|mentioned|available|possible|known|enough|able)|could(n't| not) find|sorry|more context|insufficient|"
+    r"can(not|'t) (find|determine|provide|answer)|provide more",
+    re.IGNORECASE,
+)
+
+
+def compare(question: str, left: str, right: str) -> dict[str, float]:
+    """What the words of two answers say about whether they mean the same; equal if the answers change places.
+
+    Where one answer has an abbreviation in capitals of words of the other, these count as that one word. One answer is the shorter: fewer
+    words, or where they have as many the first in the alphabet. A word is matched by the most similar word of the other answer
+    (`similarity`); content words are those that are neither little words nor in the question, if there are any.
+
+    contained       : 1 if the shorter is a run of words of the longer (spaces aside) and not negated in one of them, else 0
+    recall          : 0..1, mean over the shorter's content words of how well the longer matches them
+    precision       : 0..1, the same of the longer's content words
+    last_word       : 0..1, how well the longer matches the shorter's last content word (a surname, a head noun)
+    early           : 0..1, recall within the first 12 content words of the longer
+    numbers_missing : 0..1, share of the shorter's numbers that the longer has not
+    dates_agree     : 1 if both name a year, or a day and a month, in common and no part of a date differs
+    dates_differ    : 1 if both name a year, a month or a day of a month and have none in common
+    rival_name      : 1 if part of the shorter is missing in the longer, where a capitalised word stands beside the part that is there
+    negation        : 1 if one of the two holds a negation and the other does not
+    negated         : 1 if a shared content word stands only after a negation in one of them, and not in the other
+    polarity        : if the shorter is yes or no: 1 or -1 if the longer says so or the opposite, 0.5 or -0.5 if it only sounds so; all
+                      others but the length are 0 then. Else 0
+    refusal         : 1 if one of the two says that it does not know and the other does not
+    log_length      : logarithm of 1 + the number of words of the longer
+    raises          : ValueError if an answer is blank or not a string
+    source          : this book's own; EVOUNA's answers showed which ones matter
+    """
+    if not words(left) or not words(right):
+        raise ValueError("left and right must hold at least one word; got a blank text")
+    shorter, longer = sorted((left, right), key=lambda text: (len(words(text)), words(text), text))
+    asked = {_stem(word) for word in words(question)}
+    some, many = (_abbreviated(words(text), other) for text, other in ((shorter, longer), (longer, shorter)))
+    if some in (("yes",), ("no",)):  # what else the longer says has no word for word counterpart
+        silent = dict.fromkeys(COMPARED, 0.0)
+        return silent | {"polarity": polarity(shorter) * polarity(longer), "log_length": math.log1p(len(many))}
+    some_content, many_content = _content(some, asked), _content(many, asked)
+    negated = _negated(some, many, asked) != _negated(many, some, asked)
+    return {
+        "contained": float(_contained(some, many) and not negated),
+        "recall": _matched(some_content, many),
+        "precision": _matched(many_content, some),
+        "last_word": _matched(some_content[-1:], many),
+        "early": _matched(some_content, many_content[:EARLY]),
+        "numbers_missing": _numbers_missing(some, many),
+        **_dates(some, many),
+        "rival_name": float(_rival_name(some, many, longer, asked)),
+        "negation": float(bool(NEGATIONS & set(some) - asked) != bool(NEGATIONS & set(many) - asked)),
+        "negated": float(negated),
+        "polarity": 0.0,
+        "refusal": float(bool(REFUSAL.search(shorter)) != bool(REFUSAL.search(longer))),
+        "log_length": math.log1p(len(many)),
+    }
+
+
+@lru_cache(maxsize=1 << 16)
+def similarity(left: str, right: str) -> float:
+    """How alike two words are: 1 for the same, 0 below a half, and for numbers that are not equal.
+
+    The larger of two shares: of the letters at the start that are the same, if there are at least four; of the runs of three letters in
+    common (Dice).
+
+    >>> similarity("colour", "color") > 0.5, similarity("12", "120"), similarity("red", "blue")
+    (True, 0.0, 0.0)
+    """
+    if left == right:
+        return 1.0
+    if _is_number(left) or _is_number(right) or min(len(left), len(right)) < 3:
+        return 0.0
+    start = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    one, other = ({f"^{word}$"[i : i + 3] for i in range(len(word))} for word in (left, right))
+    share = max(
+        start / max(len(left), len(right)) if start >= 4 else 0.0, 2 * len(one & other) / (len(one) + len(other))
+    )
+    return share if share >= 0.5 else 0.0
+
+
+def polarity(text: str) -> float:
+    """Whether a text says yes (1) or no (-1), or only sounds like it (0.5, -0.5): its first word decides, then whether it denies anything.
+
+    >>> [polarity(text) for text in ("Yes, it is.", "It does.", "It does not.", "No.")]
+    [1.0, 0.5, -0.5, -1.0]
+    """
+    if YES.match(text):
+        return 1.0
+    if CERTAIN.search(text):
+        return 0.5
+    if NO.match(text):
+        return -1.0
+    return -0.5 if DENIAL.search(text) else 0.5
+
+
+def _stem(word: str) -> str:
+    """The word without the ending of a plural."""
+    for ending, instead in (("ies", "y"), ("ches", "ch"), ("shes", "sh"), ("sses", "ss"), ("xes", "x")):
+        if word.endswith(ending) and len(word) > len(ending) + 1:
+            return word[: -len(ending)] + instead
+    plural = word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 and not _is_number(word)
+    return word[:-1] if plural else word
+
+
+def _content(found: Sequence[str], asked: set[str]) -> list[str]:
+    """Stems of the words that are new; if there are none, of those that are not little; if there are none, of all."""
+    stems = [_stem(word) for word in found]
+    large = [stem for stem in stems if stem not in LITTLE_WORDS and (len(stem) > 1 or _is_number(stem))]
+    return [stem for stem in large if stem not in asked] or large or stems
+
+
+def _abbreviated(found: Sequence[str], other: str) -> tuple[str, ...]:
+    """The words, with those that an abbreviation in the other text stands for as one: "federal bureau of investigation" as "fbi"."""
+    result = list(found)
+    for short in sorted(set(re.findall(r"\b[A-Z]{2,5}\b", other.replace(".", "")))):
+        for start in range(len(result)):
+            end, letters = start, ""
+            while end < len(result) and len(letters) < len(short):
+                letters += "" if letters and result[end] in LITTLE_WORDS else result[end][0]
+                end += 1
+            if letters == short.lower() and end - start > 1:
+                result[start:end] = [letters]
+    return tuple(result)
+
+
+def _matched(wanted: Sequence[str], found: Sequence[str]) -> float:
+    there = {_stem(word) for word in found}
+    return sum(
+        1.0 if stem in there else max((similarity(stem, other) for other in there), default=0.0) for stem in wanted
+    ) / len(wanted)
+
+
+def _contained(some: Sequence[str], many: Sequence[str]) -> bool:
+    one, other = [_stem(word) for word in some], [_stem(word) for word in many]
+    run = any(other[start : start + len(one)] == one for start in range(len(other) - len(one) + 1))
+    return run or (len("".join(some)) > 3 and "".join(some) in "".join(many))
+
+
+def _numbers_missing(some: Sequence[str], many: Sequence[str]) -> float:
+    wanted, found = ({word for word in part if _is_number(word)} for part in (some, many))
+    return len(wanted - found) / len(wanted) if wanted else 0.0
+
+
+def _dates(some: Sequence[str], many: Sequence[str]) -> dict[str, float]:
+    """Whether years, months and days of months of two answers agree."""
+    parts = []
+    for found in (some, many):
+        near = [set(found[max(0, i - 1) : i + 3]) & set(MONTHS) for i in range(len(found))]
+        years = {word for word in found if re.fullmatch(r"1\d{3}|20\d\d", word)}
+        days = {word for word, months in zip(found, near, strict=True) if months and _is_number(word) and len(word) < 3}
+        parts.append((years, set(found) & set(MONTHS), days))
+    both = [(one, other) for one, other in zip(*parts, strict=True) if one and other]
+    differ = any(not one & other for one, other in both)
+    years, months, days = (one & other for one, other in zip(*parts, strict=True))
+    return {"dates_agree": float(bool(years or (months and days)) and not differ), "dates_differ": float(differ)}
+
+
+def _rival_name(some: Sequence[str], many: Sequence[str], longer: str, asked: set[str]) -> bool:
+    """Whether a name that the longer answer shares in part goes on otherwise there: "Ann Lee" against "It was Ann Roe"."""
+    one, other = [_stem(word) for word in some], [_stem(word) for word in many]
+    wanted = _content(some, set())
+    missing = [stem for stem in wanted if _matched([stem], many) == 0]
+    if not missing or len(missing) == len(wanted):
+        return False
+    names = {_stem(word) for name in re.findall(r"\b(?:[A-Z][\w.]*\s*)+", longer) for word in words(name)}
+    beside = {other[k] for i, stem in enumerate(other) if stem in wanted for k in (i - 1, i + 1) if 0 <= k < len(other)}
+    return bool(beside & names - set(one) - asked - LITTLE_WORDS)
+
+
+def _negated(found: Sequence[str], others: Sequence[str], asked: set[str]) -> bool:
+    """Whether a content word that both share stands only after a negation: at most three words before it, and after any "but"."""
+    shared = set(_content(others, asked)) - NEGATIONS
+    plain, denied = set(), set()
+    for i, word in enumerate(found):
+        before = found[max(0, i - 3) : i]
+        start = max((place + 1 for place, one in enumerate(before) if one == "but"), default=0)
+        (denied if set(before[start:]) & NEGATIONS - asked else plain).add(_stem(word))
+    return bool(shared & denied - plain)
