@@ -268,7 +268,7 @@ def processor() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--questions", type=int, default=18, help="of the samples; eRAG takes half, the others 1 or 4 a block"
+        "--questions", type=int, default=18, help="of the samples; eRAG takes half, the others 1 or 3 a block"
     )
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--only", help="part of a task's name: measure nothing else, and write nothing without --out")
@@ -303,7 +303,7 @@ def measured(given: argparse.Namespace, say) -> dict:
         *with_replies(reader),
         tasks.orders(reader, few, pool, given.blocks),
         tasks.edits(reader, few, pool, given.blocks),
-        tasks.entailment(reader, asked[: 4 * given.blocks], given.blocks),
+        tasks.entailment(lm.load("embedded", mode="fresh"), asked[: 3 * given.blocks], given.blocks),
     )
     rates = [arithmetic(one, asked, given.blocks, say) for one in (reader, inexact)]
     rows, rough = in_both(work, chosen(*with_replies(inexact)), reader, inexact, say)

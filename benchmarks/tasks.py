@@ -208,7 +208,10 @@ def padded_log_likelihood(reader: lm.LanguageModel, group) -> torch.Tensor:
 
 
 def entailment(reader: lm.LanguageModel, asked, blocks: int) -> Task:
-    """Every ordered pair of ten samples of a question, judged: what clustering by meaning asks for."""
+    """Every ordered pair of ten samples of a question, judged: what clustering by meaning asks for.
+
+    reader : who replies; the more often it says the same, the fewer pairs are different
+    """
     judged = random_judge(reader.tokenizer)
     replies = reader.generate(with_gold(asked), n=SAMPLES, temperature=1.0, max_new_tokens=NEW_TOKENS)
     work = [

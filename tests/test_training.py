@@ -1,6 +1,5 @@
 """The training script on a tiny model: what it trains on, going on after a stop, and an adapter that is merged as peft would."""
 
-import gzip
 import importlib.util
 import itertools
 import json
@@ -27,22 +26,15 @@ def script(name):
 @pytest.fixture
 def reader(tmp_path, monkeypatch):
     """The script with forty questions of its own and a tiny Llama in place of the reader."""
-    rows = []
+    questions = []
     for i in range(40):
         answer = f"{WORDS[i % 12]} {WORDS[(i * 5 + 1) % 12]} {i}"
         text = f"The {WORDS[(i + 3) % 12]} of place {i} is kept by {answer.upper()} and by no one else."
-        rows.append(
-            {
-                "question": f"who keeps the thing of place {i}",
-                "answers": ["somebody", answer],
-                "ctxs": [{"title": f"Place {i}", "text": text, "isgold": True}],
-            }
-        )
-    folder = tmp_path / "data" / "nq_oracle"
-    folder.mkdir(parents=True)
-    with gzip.open(folder / "nq-open-oracle.jsonl.gz", "wt") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
-    monkeypatch.setenv("RAG_COMPANION_DATA", str(tmp_path / "data"))
+        passage = data.Passage(f"p{i}", f"Place {i}", text)
+        asked = f"who keeps the thing of place {i}"
+        questions.append(data.Question(str(i), asked, ("somebody", answer), "nq", gold=(passage,)))
+    monkeypatch.setattr(data, "load", lambda name: questions)
+    monkeypatch.setattr(data, "passages", lambda name: [question.gold[0] for question in questions])
     profile = tiny.llama(tmp_path / "model", shape={"max_position_embeddings": 1024})
     module = script("reader")
     monkeypatch.setattr(module.weights, "load", lambda *_, load=weights.load: load(profile))
