@@ -44,7 +44,7 @@ def exact_match(prediction, answers):
     >>> exact_match("A+", ["a+"]), exact_match("", ["A+"])
     (1.0, 0.0)
     """
-    return max(_same(prediction, answer) for answer in _checked(prediction, answers))
+    return max(_same(prediction, answer) for answer in checked(prediction, answers))
 
 
 def token_f1(prediction, answers):
@@ -60,7 +60,7 @@ def token_f1(prediction, answers):
     >>> round(token_f1("born in Paris, France", ["Paris"]), 4)
     0.4
     """
-    return max(_f1(prediction, answer) for answer in _checked(prediction, answers))
+    return max(_f1(prediction, answer) for answer in checked(prediction, answers))
 
 
 def contains_answer(text, answers):
@@ -78,7 +78,7 @@ def contains_answer(text, answers):
     >>> contains_answer("Her grade was A+.", ["A+"])
     0.0
     """
-    answers = [normalize(answer) for answer in _checked(text, answers, "text")]
+    answers = [normalize(answer) for answer in checked(text, answers, name="text")]
     text = normalize(text)
     return float(any(answer in text for answer in answers if answer))
 
@@ -103,19 +103,23 @@ def score(metric, prediction, answers):
     return METRICS[check_name("metric", metric, METRICS)](prediction, answers)
 
 
-def _checked(prediction, answers, name="prediction"):
-    """The answers, if they and the prediction are of the right kind."""
+def checked(prediction, references, *, name="prediction", names="answers"):
+    """The references, if they and the prediction are of the right kind.
+
+    name, names : what the two are called in an error
+    raises      : ValueError if prediction is not a string; if references is a bare string, empty or holds a non-string
+    """
     if not isinstance(prediction, str):
         raise ValueError(f"{name} must be a string; got {type(prediction).__name__}")
-    if not isinstance(answers, list | tuple):
-        hint = "; write [answer] for a single one" if isinstance(answers, str) else ""
-        raise ValueError(f"answers must be a list or tuple of strings; got {type(answers).__name__}{hint}")
-    if not answers:
-        raise ValueError("answers must hold at least one string; got none")
-    for answer in answers:
-        if not isinstance(answer, str):
-            raise ValueError(f"answers must be strings; got one of type {type(answer).__name__}")
-    return answers
+    if not isinstance(references, list | tuple):
+        hint = f"; write [{names.removesuffix('s')}] for a single one" if isinstance(references, str) else ""
+        raise ValueError(f"{names} must be a list or tuple of strings; got {type(references).__name__}{hint}")
+    if not references:
+        raise ValueError(f"{names} must hold at least one string; got none")
+    for reference in references:
+        if not isinstance(reference, str):
+            raise ValueError(f"{names} must be strings; got one of type {type(reference).__name__}")
+    return references
 
 
 def _same(prediction, answer):

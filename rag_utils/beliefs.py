@@ -10,15 +10,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from rag_utils import answers, seper, similarity, uncertainty
+from rag_utils import answers, data, manifest, retrieve, seper, similarity, uncertainty
 from rag_utils.data import Passage, Question
-from rag_utils.judge import Judge
+from rag_utils.judge import THRESHOLD, Judge
 from rag_utils.lm import Generation, LanguageModel
-from rag_utils.measure import CLOSED, prompt_text
+from rag_utils.measure import CLOSED, GOLD, NEGATIVE, prompt_text, sample
 from rag_utils.names import check_name
 from rag_utils.prompts import Prompt
 
 Drawn = dict[tuple[str, str], list[Generation]]  # (question id, context) -> samples
+# context -> passages by question id, best first; None is closed book
+Shown = dict[str, Mapping[str, Sequence[Passage]] | None]
 
 # title -> column, as in SePer, Table 2
 METHODS = {
@@ -32,6 +34,7 @@ METHODS = {
     "SePer hard": "seper_hard",
     "SePer soft": "seper_soft",
 }
+STEP = "step"  # a context of one gold passage where more are needed is called "step 1", "step 2", ...
 FALLS = ("perplexity", "entropy", "semantic_entropy")  # a useful passage lowers them
 
 # what the paper leaves open or its code does otherwise -> column
@@ -44,10 +47,28 @@ VARIANTS = {
 }
 
 
+def contexts(
+    questions: Sequence[Question], negatives: Mapping[str, Sequence[Passage]], **others: Mapping[str, Sequence[Passage]]
+) -> Shown:
+    """What each question is shown: nothing, all its gold passages, a hard negative, and, of more than one gold passage, each alone.
+
+    negatives : per question id the passages that look right and hold no answer
+    others    : further contexts by name
+    returns   : contexts "closed book", "gold", "hard negative", the others, "step 1", "step 2", ...
+    """
+    steps = max(len(question.gold) for question in questions)
+    alone = {
+        f"{STEP} {i + 1}": {q.id: q.gold[i : i + 1] for q in questions if len(q.gold) > 1}
+        for i in range(steps if steps > 1 else 0)
+    }
+    gold = {question.id: question.gold for question in questions}
+    return {CLOSED: None, GOLD: gold, NEGATIVE: negatives, **others, **alone}
+
+
 def draw(
     reader: LanguageModel,
     questions: Sequence[Question],
-    contexts: Mapping[str, Mapping[str, Sequence[Passage]] | None],
+    contexts: Shown,
     *,
     closed: Prompt,
     read: Prompt,
@@ -73,37 +94,25 @@ def draw(
     return dict(zip(calls, replies, strict=True))
 
 
-def rows(
-    judge: Judge, questions: Sequence[Question], drawn: Drawn, *, samples: Sequence[int] | None = None
-) -> pd.DataFrame:
-    """Each measure of METHODS and VARIANTS for each question and context, over the samples (all, or those of these numbers).
+def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> pd.DataFrame:
+    """Each measure of METHODS and VARIANTS for each question and context, over the samples.
 
     judge   : says whether two answers mean the same; every distinct pair is judged once
     returns : columns id, condition, the measures, right (share of samples that the judge accepts), clusters (meanings among the samples),
-              n (samples)
+              n (samples) and steps (gold passages of the question)
     source  : SePer, Table 2: similarity measures are means over the samples; entropy is the mean negative log-likelihood of a sample
     """
     by_id = {question.id: question for question in questions}
-    taken = {
-        key: [replies[i] for i in (range(len(replies)) if samples is None else samples)]
-        for key, replies in drawn.items()
-    }
-    same = _judged(judge, by_id, taken)
-    alike = _alike(by_id, taken)
+    agreements, alike = _agreements(judge, by_id, drawn), _alike(by_id, drawn)
     table = []
-    for (name, condition), replies in taken.items():
-        question, texts = by_id[name], [reply.text.strip() for reply in replies]
-        kernel = np.array(
-            [[same[question.text, *_pair(text, answer)] for answer in question.answers] for text in texts]
-        )
-        clusters = seper.cluster([[same[question.text, *_pair(a, b)] >= 0.5 for b in texts] for a in texts])
-        firsts = [np.flatnonzero(clusters == k)[0] for k in range(clusters.max() + 1)]
-        matches = kernel[firsts] >= 0.5
+    for (name, condition), replies in drawn.items():
+        kernel, agree = agreements[name, condition]
+        texts, clusters, matches = [reply.text.strip() for reply in replies], *_meanings(kernel, agree)
         whole = np.array([reply.log_likelihood for reply in replies])
         per_token = np.array([reply.token_log_likelihood.mean() for reply in replies])
         table.append(
             {"id": name, "condition": condition}
-            | {measure: float(np.mean([alike[question.id, text][measure] for text in texts])) for measure in _ALIKE}
+            | {measure: float(np.mean([alike[name, text][measure] for text in texts])) for measure in _ALIKE}
             | {
                 "perplexity": float(np.mean([uncertainty.perplexity(reply.token_log_likelihood) for reply in replies])),
                 "entropy": uncertainty.predictive_entropy(whole),
@@ -115,11 +124,41 @@ def rows(
                 "soft_token_mean": seper.soft(per_token, kernel),
                 "hard_any": seper.hard(whole, clusters, matches, over_answers="any"),
                 "hard_frequency": seper.hard(whole, clusters, matches, weighting="frequency"),
-                "right": float(np.mean(kernel.max(axis=1) >= 0.5)),
+                "right": float(np.mean(kernel.max(axis=1) >= THRESHOLD)),
                 "clusters": int(clusters.max() + 1),
                 "n": len(texts),
+                "steps": len(by_id[name].gold),
             }
         )
+    return pd.DataFrame(table)
+
+
+def repeated(
+    judge: Judge, questions: Sequence[Question], drawn: Drawn, *, sizes: Sequence[int], times: int
+) -> pd.DataFrame:
+    """SePer as if the samples had been drawn again: `times` disjoint runs, of which the first few samples count.
+
+    drawn   : at least times x max(sizes) samples each
+    returns : columns id, condition, samples (their number), run (0 ..), seper_hard, seper_soft, right, steps
+    raises  : ValueError if there are too few samples
+    source  : SePer, Fig. 3 and Table 4. There every number of samples was drawn anew; here the smaller are part of the larger
+    """
+    by_id, longest = {question.id: question for question in questions}, max(sizes)
+    fewest = min(map(len, drawn.values()))
+    if fewest < times * longest:
+        raise ValueError(f"{times} runs of {longest} need {times * longest} samples of each prompt, got {fewest}")
+    table = []
+    for (name, condition), (kernel, agree) in _agreements(judge, by_id, drawn).items():
+        whole = np.array([reply.log_likelihood for reply in drawn[name, condition]])
+        for run in range(times):
+            for size in sizes:
+                part = slice(run * longest, run * longest + size)
+                clusters, matches = _meanings(kernel[part], agree[part, part])
+                row = {"id": name, "condition": condition, "samples": size, "run": run}
+                row["seper_hard"] = seper.hard(whole[part], clusters, matches)
+                row["seper_soft"] = seper.soft(whole[part], kernel[part])
+                row["right"] = float(np.mean(kernel[part].max(axis=1) >= THRESHOLD))
+                table.append(row | {"steps": len(by_id[name].gold)})
     return pd.DataFrame(table)
 
 
@@ -145,6 +184,23 @@ def changes(table: pd.DataFrame, *, against: str = CLOSED) -> pd.DataFrame:
     )
 
 
+def worth(change: pd.DataFrame, table: pd.DataFrame, *, already: float = 0.5) -> pd.DataFrame:
+    """The rows of `changes` that the paper correlates, with the worth of what was shown.
+
+    change  : as `changes` returns it for `table`
+    already : questions of which the judge accepts at least this share of the closed-book samples are left out
+    returns : the rows with a column worth: 1 for the passage of a question that needs one, 1/n for one of n, 0 for passages that are not
+              gold; several gold passages together are left out
+    source  : SePer, section 4.1.2. When a question counts as answered already is not said there
+    """
+    closed = table[table["condition"] == CLOSED].set_index("id")
+    kept = change[change["id"].map(closed["right"]) < already].copy()
+    steps = kept["id"].map(closed["steps"])
+    alone = kept["condition"].str.startswith(STEP) | ((kept["condition"] == GOLD) & (steps == 1))
+    kept["worth"] = np.where(alone, 1 / steps, 0.0)
+    return kept[alone | (kept["condition"] != GOLD)].reset_index(drop=True)
+
+
 def asked_judge(
     reader: LanguageModel, questions: Sequence[Question], drawn: Drawn, prompt: Prompt
 ) -> dict[tuple[str, str], float]:
@@ -166,12 +222,58 @@ def asked_judge(
     return dict(zip(asked, (1 / (1 + np.exp(no - yes))).round(6).tolist(), strict=True))
 
 
+def benchmark(
+    reader: LanguageModel,
+    judge: Judge,
+    name: str,
+    n: int,
+    *,
+    closed: Prompt,
+    read: Prompt,
+    asker: LanguageModel,
+    question_of_judge: Prompt,
+    samples: int = 10,
+    max_new_tokens: int = 24,
+    seed: int = 0,
+) -> tuple[pd.DataFrame, dict]:
+    """`rows` with a column lm_judge on a public benchmark: numbers per question only.
+
+    n                        : questions; a benchmark with fewer is taken whole
+    asker, question_of_judge : the language model that judges, as in `asked_judge`
+    returns                  : (rows, what they were measured with)
+
+    Hard negatives as in `measure.benchmark`.
+    """
+    questions = sample(name, min(n, len(data.load(name))))
+    pool = retrieve.own_distractors if name in ("hotpotqa", "musique") else data.passages(name)
+    shown = contexts(questions, retrieve.hard_negatives(questions, pool, short="keep"))
+    drawn = draw(
+        reader, questions, shown, closed=closed, read=read, n=samples, max_new_tokens=max_new_tokens, seed=seed
+    )
+    table = rows(judge, questions, drawn)
+    asked = asked_judge(asker, questions, drawn, question_of_judge)
+    table["lm_judge"] = [asked[row.id, row.condition] for row in table.itertuples()]
+    entry = manifest.entries()[name]
+    return table, {
+        "reader": reader.name,
+        "fingerprint": reader.fingerprint,
+        "asker": asker.fingerprint,
+        "prompts": {one.name: one.digest for one in (closed, read, question_of_judge)},
+        "samples": samples,
+        "seed": seed,
+        "max_new_tokens": max_new_tokens,
+        "source": entry.source,
+        "sha256": entry.sha256,
+        "questions": len(questions),
+    }
+
+
 _ALIKE = ("exact_match", "rouge_l", "bleu", "bertscore")
 
 
-def _alike(by_id, taken) -> dict[tuple[str, str], dict[str, float]]:
+def _alike(by_id, drawn) -> dict[tuple[str, str], dict[str, float]]:
     """The similarity of every distinct (question, text) to the question's answers."""
-    pairs = list(dict.fromkeys((name, reply.text.strip()) for (name, _), replies in taken.items() for reply in replies))
+    pairs = list(dict.fromkeys((name, reply.text.strip()) for (name, _), replies in drawn.items() for reply in replies))
     references = [list(by_id[name].answers) for name, _ in pairs]
     scores = similarity.bertscores([text for _, text in pairs], references) if pairs else []
     return {
@@ -189,14 +291,31 @@ def _pair(a: str, b: str) -> tuple[str, str]:
     return (a, b) if a <= b else (b, a)
 
 
-def _judged(judge: Judge, by_id, taken) -> dict[tuple[str, str, str], float]:
-    """P(the two mean the same) for every distinct pair that is needed: samples with answers, and with each other."""
+def _agreements(judge: Judge, by_id, drawn) -> dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
+    """Per question and context: the samples against the answers (N, A), and which samples mean the same (N, N)."""
     wanted: dict[tuple[str, str, str], None] = {}
-    for (name, _), replies in taken.items():
+    for (name, _), replies in drawn.items():
         texts = list(dict.fromkeys(reply.text.strip() for reply in replies))
         question = by_id[name]
         for place, text in enumerate(texts):
             for other in (*question.answers, *texts[place:]):
                 wanted[question.text, *_pair(text, other)] = None
     found = judge.equivalent(*map(list, zip(*wanted, strict=True)))
-    return dict(zip(wanted, map(float, found), strict=True))
+    same = dict(zip(wanted, map(float, found), strict=True))
+
+    def against(question: str, left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+        return np.array([[same[question, *_pair(a, b)] for b in right] for a in left])
+
+    agreements = {}
+    for (name, condition), replies in drawn.items():
+        texts, question = [reply.text.strip() for reply in replies], by_id[name]
+        alike = against(question.text, texts, texts) >= THRESHOLD
+        agreements[name, condition] = (against(question.text, texts, question.answers), alike)
+    return agreements
+
+
+def _meanings(kernel: np.ndarray, agree: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Clusters of samples, and which answers each of them matches, by its first member."""
+    clusters = seper.cluster(agree)
+    firsts = [np.flatnonzero(clusters == k)[0] for k in range(clusters.max() + 1)]
+    return clusters, kernel[firsts] >= THRESHOLD

@@ -30,6 +30,7 @@ INPUTS = (
     "data/**/*.json*",
     "data/**/*.csv",
     "data/**/*.txt",
+    "data/**/*.safetensors",
     "requirements*.lock",
 )
 

@@ -23,6 +23,7 @@ from rag_utils.answers import normalize
 from rag_utils.cache import ROOT
 from rag_utils.names import check_name
 from rag_utils.progress import track
+from rag_utils.tree import batches
 from rag_utils.wording import COMPARED, compare, words
 
 FEATURES = (*COMPARED, "cosine_in_context", "cosine_beyond_question")
@@ -276,7 +277,7 @@ class NliJudge(Judge):
 
         lengths = [len(tokens) for tokens in encoded(range(len(distinct)))["input_ids"]]
         found = np.empty((len(distinct), 3))
-        for rows in track(_batches(lengths, self.batch_tokens), what="entailment", total=len(distinct)):
+        for rows in track(batches(lengths, self.batch_tokens), what="entailment", total=len(distinct)):
             inputs = encoded(rows, padding=True, return_tensors="pt").to(self.model.device)
             with torch.inference_mode():
                 logits = self.model(**inputs).logits.double()
@@ -322,18 +323,6 @@ def label_columns(id2label: dict[int, str]) -> list[int]:
             "checkpoint has in its configuration as id2label"
         )
     return [column[label] for label in LABELS]
-
-
-def _batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
-    """Rows in batches of about equal length, none with more tokens than allowed, padding included, unless it is one row alone."""
-    batches: list[list[int]] = []
-    longest = 0
-    for row in sorted(range(len(lengths)), key=lambda row: (-lengths[row], row)):
-        if not batches or longest * (len(batches[-1]) + 1) > batch_tokens:
-            batches.append([])
-            longest = lengths[row]
-        batches[-1].append(row)
-    return batches
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 
+from rag_utils.answers import checked
 from rag_utils.retrieve import sentence_model
 
 TokenEncoder = Callable[[Sequence[str]], Sequence[np.ndarray]]
@@ -23,7 +24,7 @@ def rouge_l(prediction, references):
     >>> round(rouge_l("born in Paris, France", ["Paris France"]), 4)   # precision 2/4, recall 2/2
     0.6667
     """
-    references = _checked(prediction, references)
+    references = checked(prediction, references, names="references")
     return float(max(_rouge().score(reference, prediction)["rougeL"].fmeasure for reference in references))
 
 
@@ -45,7 +46,7 @@ def bleu(prediction, references):
     """
     from sacrebleu import sentence_bleu
 
-    references = _checked(prediction, references)
+    references = checked(prediction, references, names="references")
     scores = (sentence_bleu(prediction, [reference], use_effective_order=True).score for reference in references)
     return min(1.0, max(scores) / 100)
 
@@ -86,7 +87,7 @@ def bertscores(predictions, references, *, encoder=None):
     if len(predictions) != len(references):
         raise ValueError(f"predictions and references must pair up; got {len(predictions)} and {len(references)}")
     for prediction, answers in zip(predictions, references, strict=True):
-        _checked(prediction, answers)
+        checked(prediction, answers, names="references")
     texts = list(dict.fromkeys([*predictions, *(answer for answers in references for answer in answers)]))
     if not texts:
         return np.zeros(0)
@@ -99,6 +100,7 @@ def bertscores(predictions, references, *, encoder=None):
     )
 
 
+@cache
 def token_encoder() -> TokenEncoder:
     """Return all-MiniLM-L6-v2 as a function: list of texts -> one (tokens, 384) float32 array each.
 
@@ -150,18 +152,3 @@ def _rouge():
     from rouge_score.rouge_scorer import RougeScorer
 
     return RougeScorer(["rougeL"], use_stemmer=False)
-
-
-def _checked(prediction, references):
-    """The references, if they and the prediction are of the right kind."""
-    if not isinstance(prediction, str):
-        raise ValueError(f"prediction must be a string; got {type(prediction).__name__}")
-    if not isinstance(references, list | tuple):
-        hint = "; write [reference] for a single one" if isinstance(references, str) else ""
-        raise ValueError(f"references must be a list or tuple of strings; got {type(references).__name__}{hint}")
-    if not references:
-        raise ValueError("references must hold at least one string; got none")
-    for reference in references:
-        if not isinstance(reference, str):
-            raise ValueError(f"references must be strings; got one of type {type(reference).__name__}")
-    return references

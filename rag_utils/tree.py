@@ -79,28 +79,22 @@ def size(root: Node) -> int:
     return sum(len(node.tokens) for node in root.walk())
 
 
-def batches(
-    lengths: Sequence[int], batch_tokens: int, *, widths: Sequence[int] | None = None, enough: int = 1024
-) -> Iterator[list[int]]:
-    """Group indices so that rows x longest stays within the budget; similar widths together, widest first; never an empty batch.
+def batches(lengths: Sequence[int], batch_tokens: int, *, enough: int = 1024) -> Iterator[list[int]]:
+    """Group indices so that rows x longest stays within the budget; similar lengths together, longest first; never an empty batch.
 
-    lengths : tokens of each row, those before it included
-    widths  : tokens that are read of each row, by default all; a batch of `enough` of them takes no row that is much narrower, since it
-              would be padded
+    enough : a batch of so many tokens takes no row that is much shorter, since it would be padded
 
     >>> list(batches([5, 9, 4, 8], 18))
     [[1, 3], [0, 2]]
     """
-    widths = lengths if widths is None else widths
-    batch, longest = [], 0
-    for i in sorted(range(len(lengths)), key=lambda i: (-widths[i], -lengths[i])):
-        widest = widths[batch[0]] if batch else 0
-        full = (len(batch) + 1) * max(longest, lengths[i]) > batch_tokens
-        if batch and (full or (len(batch) * widest >= enough and widths[i] < 0.85 * widest)):
+    batch: list[int] = []
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        longest = lengths[batch[0]] if batch else 0
+        full = (len(batch) + 1) * longest > batch_tokens
+        if batch and (full or (len(batch) * longest >= enough and lengths[i] < 0.85 * longest)):
             yield batch
-            batch, longest = [], 0
+            batch = []
         batch.append(i)
-        longest = max(longest, lengths[i])
     if batch:
         yield batch
 

@@ -44,13 +44,53 @@ def test_two_samples_by_hand():
     assert row["exact_match"] == row["right"] == 0.5 and row["clusters"] == row["n"] == 2
 
 
-def test_every_pair_is_judged_once_and_chosen_samples_count_alone():
+def test_every_pair_is_judged_once():
     drawn = {("q", CLOSED): [said(" alpha", 0.5)] * 4 + [said(" gamma", 0.1)]}
     Letters.asked = 0
-    whole = beliefs.rows(Letters(), [QUESTION], drawn)
+    assert beliefs.rows(Letters(), [QUESTION], drawn)["right"].item() == 0.8
     assert Letters.asked == 5  # alpha with alpha, beta and gamma; gamma with beta and gamma
-    first = beliefs.rows(Letters(), [QUESTION], drawn, samples=[0, 1])
-    assert whole["right"].item() == 0.8 and first["right"].item() == 1.0 and first["n"].item() == 2
+
+
+def test_repeated_runs_are_disjoint_and_equal_rows_of_their_samples():
+    replies = [said(" alpha", 0.5), said(" gamma", 0.1), said(" gamma", 0.1), said(" beta", 0.2)]
+    found = beliefs.repeated(Letters(), [QUESTION], {("q", CLOSED): replies}, sizes=[1, 2], times=2)
+    assert found[["samples", "run"]].to_numpy().tolist() == [[1, 0], [2, 0], [1, 1], [2, 1]]
+    for row, part in zip(found.itertuples(), (replies[:1], replies[:2], replies[2:3], replies[2:]), strict=True):
+        alone = beliefs.rows(Letters(), [QUESTION], {("q", CLOSED): part})
+        assert (row.seper_soft, row.seper_hard) == (alone["seper_soft"].item(), alone["seper_hard"].item())
+        assert row.right == alone["right"].item()
+    with pytest.raises(ValueError, match="3 runs of 2 need 6 samples of each prompt, got 4"):
+        beliefs.repeated(Letters(), [QUESTION], {("q", CLOSED): replies}, sizes=[2], times=3)
+
+
+def test_what_is_shown_and_what_it_is_worth():
+    first, second, wrong = (Passage(name, "", name) for name in ("p1", "p2", "n"))
+    one = Question(id="one", text="which letter", answers=("alpha",), dataset="companion", gold=(first,))
+    two = Question(id="two", text="which letters", answers=("alpha",), dataset="companion", gold=(first, second))
+    known = Question(id="known", text="what letter", answers=("alpha",), dataset="companion", gold=(first,))
+    asked = [one, two, known]
+    shown = beliefs.contexts(asked, {q.id: (wrong,) for q in asked}, unrelated={"one": (second,)})
+    assert list(shown) == [CLOSED, "gold", "hard negative", "unrelated", "step 1", "step 2"]
+    assert shown["step 1"] == {"two": (first,)} and shown["step 2"] == {"two": (second,)}
+    assert "step 1" not in beliefs.contexts([one], {})
+    drawn = {
+        (question.id, name): [said(" alpha" if question is known or name == "gold" else " gamma", 0.5)]
+        for name, passages in shown.items()
+        for question in asked
+        if passages is None or question.id in passages
+    }
+    table = beliefs.rows(Letters(), asked, drawn)
+    found = beliefs.worth(beliefs.changes(table), table).set_index(["id", "condition"])
+    assert found["worth"].to_dict() == {
+        ("one", "gold"): 1.0,
+        ("one", "hard negative"): 0.0,
+        ("two", "hard negative"): 0.0,
+        ("one", "unrelated"): 0.0,
+        ("two", "step 1"): 0.5,
+        ("two", "step 2"): 0.5,
+    }  # "known" is answered already; both passages together have no printed worth
+    assert found.loc[("one", "gold"), "seper_soft"] == 1.0
+    assert len(beliefs.worth(beliefs.changes(table), table, already=1.1)) == 8
 
 
 def test_changes_are_after_minus_before_and_uncertainty_counts_the_other_way_round():

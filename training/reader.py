@@ -190,9 +190,7 @@ def main() -> None:
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        history.append(
-            {"step": step, "loss": round(loss, 4), "tokens": sum(len(p) + len(a) for p, a in plan[step])}
-        )
+        history.append({"step": step, "loss": round(loss, 4), "tokens": sum(len(p) + len(a) for p, a in plan[step])})
         if (step + 1) % chosen.save_every == 0:
             save(model, optimizer, step + 1, history, chosen.state)
     history.append({"step": len(plan), "development_loss": development_loss()})
