@@ -268,7 +268,7 @@ def processor() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--questions", type=int, default=18, help="of the samples; eRAG takes half, the others 1 or 3 a block"
+        "--questions", type=int, default=60, help="of the samples; eRAG takes half, the others 1 or 3 a block"
     )
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--only", help="part of a task's name: measure nothing else, and write nothing without --out")

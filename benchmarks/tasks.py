@@ -84,6 +84,7 @@ def samples(reader: lm.LanguageModel, asked, blocks: int, *, n: int = SAMPLES) -
         usual,
         lambda block: [reader.encode(text) for text in block for _ in range(n)],
         reader.model,
+        least_ratio=6.0,
     )
 
 
@@ -117,6 +118,7 @@ def document_labels(reader: lm.LanguageModel, asked, pool, blocks: int, *, k: in
         usual,
         lambda block: [reader.encode(text) for name in block for text in texts[name]],
         reader.model,
+        least_ratio=4.0,
     )
 
 

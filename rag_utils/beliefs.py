@@ -17,12 +17,13 @@ from rag_utils.lm import Generation, LanguageModel
 from rag_utils.measure import CLOSED, GOLD, NEGATIVE, prompt_text, sample
 from rag_utils.names import check_name
 from rag_utils.prompts import Prompt
+from rag_utils.stats import Correlation, correlation, correlation_difference, holm
 
 Drawn = dict[tuple[str, str], list[Generation]]  # (question id, context) -> samples
 # context -> passages by question id, best first; None is closed book
 Shown = dict[str, Mapping[str, Sequence[Passage]] | None]
 
-# title -> column, as in SePer, Table 2
+# title -> column, as in SePer, Table 2; `rows` fills all but the judging language model, which `asked_judge` asks
 METHODS = {
     "Exact Match": "exact_match",
     "ROUGE-L": "rouge_l",
@@ -31,6 +32,7 @@ METHODS = {
     "Perplexity": "perplexity",
     "Entropy": "entropy",
     "Semantic Entropy": "semantic_entropy",
+    "LM as judge": "lm_judge",
     "SePer hard": "seper_hard",
     "SePer soft": "seper_soft",
 }
@@ -95,7 +97,7 @@ def draw(
 
 
 def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> pd.DataFrame:
-    """Each measure of METHODS and VARIANTS for each question and context, over the samples.
+    """Each measure of METHODS (but LM as judge) and VARIANTS for each question and context, over the samples.
 
     judge   : says whether two answers mean the same; every distinct pair is judged once
     returns : columns id, condition, the measures, right (share of samples that the judge accepts), clusters (meanings among the samples),
@@ -103,10 +105,10 @@ def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> pd.DataFr
     source  : SePer, Table 2: similarity measures are means over the samples; entropy is the mean negative log-likelihood of a sample
     """
     by_id = {question.id: question for question in questions}
-    agreements, alike = _agreements(judge, by_id, drawn), _alike(by_id, drawn)
+    agreed, alike = agreements(judge, questions, drawn), _alike(by_id, drawn)
     table = []
     for (name, condition), replies in drawn.items():
-        kernel, agree = agreements[name, condition]
+        kernel, agree = agreed[name, condition]
         texts, clusters, matches = [reply.text.strip() for reply in replies], *_meanings(kernel, agree)
         whole = np.array([reply.log_likelihood for reply in replies])
         per_token = np.array([reply.token_log_likelihood.mean() for reply in replies])
@@ -148,7 +150,7 @@ def repeated(
     if fewest < times * longest:
         raise ValueError(f"{times} runs of {longest} need {times * longest} samples of each prompt, got {fewest}")
     table = []
-    for (name, condition), (kernel, agree) in _agreements(judge, by_id, drawn).items():
+    for (name, condition), (kernel, agree) in agreements(judge, questions, drawn).items():
         whole = np.array([reply.log_likelihood for reply in drawn[name, condition]])
         for run in range(times):
             for size in sizes:
@@ -171,7 +173,7 @@ def changes(table: pd.DataFrame, *, against: str = CLOSED) -> pd.DataFrame:
     source  : SePer, eq. 11, and the same difference for every other measure
     """
     check_name("condition", against, set(table["condition"]))
-    measures = [name for name in (*METHODS.values(), *VARIANTS.values(), "lm_judge") if name in table]
+    measures = [name for name in (*METHODS.values(), *VARIANTS.values()) if name in table]
     before = table[table["condition"] == against].set_index("id")[measures]
     after = table[table["condition"] != against]
     missing = sorted(set(after["id"]) - set(before.index))
@@ -201,6 +203,45 @@ def worth(change: pd.DataFrame, table: pd.DataFrame, *, already: float = 0.5) ->
     return kept[alone | (kept["condition"] != GOLD)].reset_index(drop=True)
 
 
+def agreement(kept: pd.DataFrame, methods: Mapping[str, str] = METHODS, *, seed: int = 0) -> dict[str, Correlation]:
+    """Pearson's correlation of each measure's change with the worth of what was shown, questions drawn whole.
+
+    kept    : as `worth` returns it
+    methods : title -> column
+    returns : by title; a measure that never changes has no correlation and is left out
+    source  : SePer, Table 2
+    """
+    return {
+        title: correlation(kept[column], kept["worth"], method="pearson", groups=kept["id"], rng=seed)
+        for title, column in _changing(kept, methods).items()
+    }
+
+
+def gaps(
+    kept: pd.DataFrame,
+    best: str = "SePer soft",
+    methods: Mapping[str, str] = METHODS,
+    *,
+    resamples: int = 4000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """How much better one measure goes with the worth than each of the others does, on the same rows.
+
+    kept, methods : as in `agreement`
+    best          : title of the measure that the others are held against
+    returns       : index method; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)
+    """
+    check_name("method", best, methods)
+    others = {title: column for title, column in _changing(kept, methods).items() if title != best}
+    options = {"method": "pearson", "groups": kept["id"], "resamples": resamples, "rng": seed}
+    found = {
+        title: correlation_difference(kept[methods[best]], kept[column], kept["worth"], **options)
+        for title, column in others.items()
+    }
+    table = pd.DataFrame([vars(row) for row in found.values()], index=pd.Index(found, name="method"))
+    return table.drop(columns="undefined").assign(p_holm=holm(table["p_value"]))
+
+
 def asked_judge(
     reader: LanguageModel, questions: Sequence[Question], drawn: Drawn, prompt: Prompt
 ) -> dict[tuple[str, str], float]:
@@ -228,43 +269,75 @@ def benchmark(
     name: str,
     n: int,
     *,
-    closed: Prompt,
-    read: Prompt,
     asker: LanguageModel,
     question_of_judge: Prompt,
     samples: int = 10,
-    max_new_tokens: int = 24,
-    seed: int = 0,
+    **how,
 ) -> tuple[pd.DataFrame, dict]:
     """`rows` with a column lm_judge on a public benchmark: numbers per question only.
 
     n                        : questions; a benchmark with fewer is taken whole
     asker, question_of_judge : the language model that judges, as in `asked_judge`
+    how                      : closed, read, max_new_tokens and seed, as in `draw`
     returns                  : (rows, what they were measured with)
 
     Hard negatives as in `measure.benchmark`.
     """
-    questions = sample(name, min(n, len(data.load(name))))
-    pool = retrieve.own_distractors if name in ("hotpotqa", "musique") else data.passages(name)
-    shown = contexts(questions, retrieve.hard_negatives(questions, pool, short="keep"))
-    drawn = draw(
-        reader, questions, shown, closed=closed, read=read, n=samples, max_new_tokens=max_new_tokens, seed=seed
-    )
+    questions, drawn, facts = _drawn(reader, name, n, samples, how)
     table = rows(judge, questions, drawn)
     asked = asked_judge(asker, questions, drawn, question_of_judge)
     table["lm_judge"] = [asked[row.id, row.condition] for row in table.itertuples()]
+    facts["prompts"][question_of_judge.name] = question_of_judge.digest
+    return table, facts | {"asker": asker.fingerprint}
+
+
+def repeated_benchmark(
+    reader: LanguageModel, judge: Judge, name: str, n: int, *, sizes: Sequence[int], times: int, **how
+) -> tuple[pd.DataFrame, dict]:
+    """`repeated` on a public benchmark; arguments as there and in `benchmark`."""
+    questions, drawn, facts = _drawn(reader, name, n, times * max(sizes), how)
+    return repeated(judge, questions, drawn, sizes=sizes, times=times), facts
+
+
+def evouna_bertscores() -> tuple[pd.DataFrame, dict]:
+    """BERTScore, with MiniLM's token embeddings, of every answer in EVOUNA-NQ against its golds, and where that file comes from.
+
+    returns : (column id and, for each system, bertscore_SYSTEM; provenance)
+    source  : the BERTScore row of SePer, Table 1, which used a larger encoder
+    """
+    judged = data.load_judged("evouna_nq")
+    answered = [(question, answer) for question in judged for answer in question.answers]
+    table: dict[str, dict] = {question.id: {"id": question.id} for question in judged}
+    for start in range(0, len(answered), 500):  # the embeddings of all tokens of all answers would take 4 GB
+        some = answered[start : start + 500]
+        scores = similarity.bertscores([answer.text for _, answer in some], [list(q.golds) for q, _ in some])
+        for (question, answer), score in zip(some, scores, strict=True):
+            table[question.id][f"bertscore_{answer.system}"] = round(float(score), 4)
+    entry = manifest.entries()["evouna_nq"]
+    return pd.DataFrame(table.values()), {"source": entry.source, "sha256": entry.sha256, "encoder": "all-MiniLM-L6-v2"}
+
+
+def facts_of(reader: LanguageModel, questions: Sequence[Question], samples: int, how: Mapping) -> dict:
+    """What samples were drawn with: the reader, the prompts and everything else in `how`, the arguments of `draw`."""
+    prompts = {one.name: one.digest for one in how.values() if isinstance(one, Prompt)}
+    numbers = {key: value for key, value in how.items() if not isinstance(value, Prompt)}
+    facts = {"reader": reader.name, "fingerprint": reader.fingerprint, "prompts": prompts}
+    return facts | {"samples": samples, "questions": len(questions)} | numbers
+
+
+def _drawn(reader: LanguageModel, name: str, n: int, samples: int, how) -> tuple[list[Question], Drawn, dict]:
+    """The first questions of a benchmark, samples to each of them under every context, and what they were drawn with."""
+    questions = sample(name, min(n, len(data.load(name))))
+    pool = retrieve.own_distractors if name in ("hotpotqa", "musique") else data.passages(name)
+    shown = contexts(questions, retrieve.hard_negatives(questions, pool, short="keep"))
     entry = manifest.entries()[name]
-    return table, {
-        "reader": reader.name,
-        "fingerprint": reader.fingerprint,
-        "asker": asker.fingerprint,
-        "prompts": {one.name: one.digest for one in (closed, read, question_of_judge)},
-        "samples": samples,
-        "seed": seed,
-        "max_new_tokens": max_new_tokens,
-        "source": entry.source,
-        "sha256": entry.sha256,
-        "questions": len(questions),
+    facts = facts_of(reader, questions, samples, how) | {"source": entry.source, "sha256": entry.sha256}
+    return questions, draw(reader, questions, shown, n=samples, **how), facts
+
+
+def _changing(kept: pd.DataFrame, methods: Mapping[str, str]) -> dict[str, str]:
+    return {
+        title: column for title, column in methods.items() if column in kept and np.ptp(kept[column].to_numpy()) > 0
     }
 
 
@@ -291,8 +364,14 @@ def _pair(a: str, b: str) -> tuple[str, str]:
     return (a, b) if a <= b else (b, a)
 
 
-def _agreements(judge: Judge, by_id, drawn) -> dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
-    """Per question and context: the samples against the answers (N, A), and which samples mean the same (N, N)."""
+def agreements(
+    judge: Judge, questions: Sequence[Question], drawn: Drawn
+) -> dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
+    """Per question and context: the samples against the answers, (N, A) in [0, 1], and which samples mean the same, (N, N) bool.
+
+    Every distinct pair of texts is judged once.
+    """
+    by_id = {question.id: question for question in questions}
     wanted: dict[tuple[str, str, str], None] = {}
     for (name, _), replies in drawn.items():
         texts = list(dict.fromkeys(reply.text.strip() for reply in replies))
@@ -300,18 +379,18 @@ def _agreements(judge: Judge, by_id, drawn) -> dict[tuple[str, str], tuple[np.nd
         for place, text in enumerate(texts):
             for other in (*question.answers, *texts[place:]):
                 wanted[question.text, *_pair(text, other)] = None
-    found = judge.equivalent(*map(list, zip(*wanted, strict=True)))
-    same = dict(zip(wanted, map(float, found), strict=True))
+    judged = judge.equivalent(*map(list, zip(*wanted, strict=True)))
+    same = dict(zip(wanted, map(float, judged), strict=True))
 
     def against(question: str, left: Sequence[str], right: Sequence[str]) -> np.ndarray:
         return np.array([[same[question, *_pair(a, b)] for b in right] for a in left])
 
-    agreements = {}
+    found = {}
     for (name, condition), replies in drawn.items():
         texts, question = [reply.text.strip() for reply in replies], by_id[name]
         alike = against(question.text, texts, texts) >= THRESHOLD
-        agreements[name, condition] = (against(question.text, texts, question.answers), alike)
-    return agreements
+        found[name, condition] = (against(question.text, texts, question.answers), alike)
+    return found
 
 
 def _meanings(kernel: np.ndarray, agree: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -31,6 +31,7 @@ INPUTS = (
     "data/**/*.csv",
     "data/**/*.txt",
     "data/**/*.safetensors",
+    "benchmarks/*.json",
     "requirements*.lock",
 )
 

@@ -7,7 +7,7 @@ they were measured with. No text of a benchmark, and no reply to one, can enter:
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +15,7 @@ import pandas as pd
 from rag_utils.cache import ROOT, make_dir
 
 FOLDER = ROOT / "data" / "results"
+KEY = ("id", "condition", "prompt", "samples", "run", "rank")  # no two rows are the same in all of these
 LABEL = re.compile(r"[\w.:-]+( [\w.:-]+){0,2}")  # an id or the name of a condition, not a sentence
 
 
@@ -40,7 +41,7 @@ def load(chapter: str, dataset: str) -> tuple[pd.DataFrame, dict]:
 def save(chapter: str, dataset: str, rows: pd.DataFrame, provenance: dict) -> None:
     """Write rows and provenance, each at once or not at all.
 
-    rows   : a column `id`, unique with `condition` where there is one; every other column numbers or short labels
+    rows   : a column `id`, unique with those of KEY that there are; every other column numbers or short labels
     raises : ValueError if a column holds anything else
     """
     if "id" not in rows or rows.empty:
@@ -54,7 +55,7 @@ def save(chapter: str, dataset: str, rows: pd.DataFrame, provenance: dict) -> No
             raise ValueError(
                 f"column {name!r} of {dataset} holds {len(wrong)} texts; only ids, short labels and numbers are kept"
             )
-    key = [name for name in ("id", "condition", "prompt") if name in rows]
+    key = [name for name in KEY if name in rows]
     if rows.duplicated(key).any():
         raise ValueError(f"rows of {dataset} repeat {int(rows.duplicated(key).sum())} of their keys {key}")
     table, facts = _paths(chapter, dataset)
@@ -64,18 +65,31 @@ def save(chapter: str, dataset: str, rows: pd.DataFrame, provenance: dict) -> No
 
 
 def measured(
-    chapter: str, dataset: str, measure: Callable[[], tuple[pd.DataFrame, dict]], *, mode: str
+    chapter: str,
+    dataset: str,
+    measure: Callable[[], tuple[pd.DataFrame, dict]],
+    *,
+    mode: str,
+    settings: Mapping[str, object] | None = None,
 ) -> tuple[pd.DataFrame, dict]:
-    """The rows of a benchmark: committed ones in mode "replay", measured anew otherwise and, in mode "live", committed.
+    """The committed rows in mode "replay"; otherwise measured anew and, in mode "live", committed.
 
-    measure : called without arguments where it is needed, returns (rows, provenance)
+    measure  : called without arguments where it is needed, returns (rows, provenance)
+    settings : what the rows must have been measured with, as far as it goes
+    raises   : ValueError as `load`, and if committed rows were measured with another setting
     """
-    if mode == "replay":
-        return load(chapter, dataset)
-    rows, provenance = measure()
-    if mode == "live":
+    if mode != "replay":
+        rows, provenance = measure()
+        if mode == "fresh":
+            return rows, provenance
         save(chapter, dataset, rows, provenance)
-        return load(chapter, dataset)
+    rows, provenance = load(chapter, dataset)
+    for name, wanted in (settings or {}).items():
+        if provenance.get(name) != wanted:
+            raise ValueError(
+                f"the numbers of {dataset} for {chapter} were measured with {name} = {provenance.get(name)!r}, not {wanted!r}; run "
+                "the chapter with --mode live to measure them anew"
+            )
     return rows, provenance
 
 

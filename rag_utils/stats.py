@@ -264,6 +264,24 @@ def correlation(x, y, *, method, groups=None, level=0.95, resamples=RESAMPLES, p
     return Correlation(float(observed.statistic), low, high, n, float(p_value), undefined=undefined)
 
 
+def largest_kendall(x, y):
+    """The largest tau-b that any pairing of these values allows: below 1 if one of them has ties that the other has not.
+
+    x, y    : (n,) numbers, n >= 2, neither constant; their order plays no part
+    returns : float, 0 .. 1: tau-b of both sorted, since that leaves no pair in the wrong order and ties as few as can be
+    raises  : ValueError as `correlation`
+
+    >>> round(largest_kendall([0, 0, 1, 1], [1, 2, 3, 4]), 4)   # 4 pairs in order / sqrt(4 * 6)
+    0.8165
+    """
+    x, y = _numbers("x", x, least=2), _numbers("y", y, least=2)
+    _same_length({"x": x, "y": y})
+    for name, values in (("x", x), ("y", y)):
+        if np.ptp(values) <= 1e-13 * np.abs(values).max():
+            raise ValueError(f"{name} must not be constant; got {len(values)} times {values[0]}")
+    return float(stats.kendalltau(np.sort(x), np.sort(y)).statistic)
+
+
 def correlation_difference(a, b, target, *, method, groups=None, level=0.95, resamples=10_000, rng=0):
     """How much better a goes with the target than b does: the difference of the two correlations, over the same rows.
 

@@ -1,6 +1,7 @@
 """Samples to measures: by hand on two samples, and through a tiny reader."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import tiny
 
@@ -118,3 +119,20 @@ def test_a_question_without_passages_is_not_asked_and_the_language_model_judges_
     best = max(drawn["q", "gold"], key=lambda reply: reply.log_likelihood).text.strip()
     yes, no = reader.log_likelihood([f"which letter alpha {best}"] * 2, ["Yes", "No"])
     assert judged["q", "gold"] == pytest.approx(1 / (1 + np.exp(no.sum() - yes.sum())), abs=1e-5)
+
+
+def test_agreement_with_the_worth_and_gaps_between_measures():
+    rng = np.random.default_rng(0)
+    worth = np.tile([1.0, 0.0], 40)
+    kept = pd.DataFrame({"id": np.repeat(np.arange(40), 2).astype(str), "worth": worth, "bleu": 0.0})
+    kept["seper_soft"] = worth + rng.normal(size=80) / 4
+    kept["entropy"] = worth + rng.normal(size=80) * 2
+    found = beliefs.agreement(kept)
+    assert list(found) == ["Entropy", "SePer soft"]  # BLEU never changes
+    assert found["SePer soft"].value == pytest.approx(np.corrcoef(kept["seper_soft"], worth)[0, 1])
+    gaps = beliefs.gaps(kept)
+    difference = found["SePer soft"].value - found["Entropy"].value
+    assert list(gaps.index) == ["Entropy"] and gaps["value"].item() == pytest.approx(difference)
+    assert gaps["low"].item() > 0 and gaps["p_holm"].item() == gaps["p_value"].item() < 0.01
+    with pytest.raises(ValueError, match="SePer sofd"):
+        beliefs.gaps(kept, "SePer sofd")

@@ -333,24 +333,27 @@ ORDER = [
     "similarity",
     "wording",
     "judge",
+    "fid",
     "seper",
     "erag",
+    "chunking",
     "dense",
     "uncertainty",
-    "chunking",
     "ecorag",
     "compressors",
     "moi",
+    "rerankers",
     "stats",
     "measure",
     "beliefs",
+    "lists",
     "results",
     "report",
     "plots",
     "chapters",
     "cli",
 ]
-METHODS = ["answers", "seper", "erag", "dense", "uncertainty", "ecorag", "moi", "stats"]
+METHODS = ["answers", "seper", "erag", "chunking", "dense", "uncertainty", "ecorag", "moi", "rerankers", "stats"]
 MODEL_LIBRARIES = {"torch", "transformers", "sentence_transformers", "peft", "safetensors", "gguf"}
 PACKAGE = "rag_utils"
 

@@ -72,6 +72,15 @@ def test_modes(tmp_path):
     assert calls == [1, 1] and (tmp_path / "c" / "nq.csv").exists()
 
 
+def test_numbers_of_another_setting_are_refused():
+    results.save("c", "nq", ROWS, {"samples": 10, "seed": 0})
+    assert results.measured("c", "nq", list, mode="replay", settings={"samples": 10})[1]["seed"] == 0
+    with pytest.raises(ValueError, match="measured with samples = 10, not 5; run the chapter with --mode live"):
+        results.measured("c", "nq", list, mode="replay", settings={"seed": 0, "samples": 5})
+    with pytest.raises(ValueError, match="questions = None, not 20"):
+        results.measured("c", "nq", list, mode="replay", settings={"questions": 20})
+
+
 def test_a_folder_in_the_way_is_said(tmp_path):
     results.save("c", "nq", ROWS, {})
     (tmp_path / "c" / "nq.csv").unlink()

@@ -1,0 +1,245 @@
+"""Ranked lists as their reader sees them: what four annotations say of each document, and what the reader makes of the list.
+
+One row per question, retriever and rank. `whole_...` is the reader's score with the documents of ranks 1 to this one in its prompt,
+`erag_...` its score with this document alone.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from rag_utils import answers, data, erag, manifest, retrieve, similarity
+from rag_utils.data import Passage, Question
+from rag_utils.lm import LanguageModel
+from rag_utils.measure import prompt_text, sample
+from rag_utils.names import check_name
+from rag_utils.prompts import Prompt
+from rag_utils.retrieve import Run, ranking
+from rag_utils.stats import correlation, correlation_difference, holm
+
+SCORES = {**answers.METRICS, "rouge_l": similarity.rouge_l}  # name -> score(reply, references)
+ANNOTATIONS = {
+    "containing the answer": "answer",
+    "provenance": "provenance",
+    "relevance by the LM": "relevance",
+    "eRAG": "erag",
+}  # title as in eRAG, Table 1 -> column; eRAG has one column per score, erag_...
+METRICS = ("AP", "RR", "nDCG", "P", "R", "Success")
+
+
+def retrieved(questions: Sequence[Question], pool, *, k: int = 10) -> dict[str, Run]:
+    """The k best passages by BM25 and by MiniLM embeddings."""
+    return {"BM25": retrieve.bm25(questions, pool, k=k), "dense": retrieve.dense(questions, pool, k=k)}
+
+
+def ask(
+    reader: LanguageModel,
+    questions: Sequence[Question],
+    runs: Mapping[str, Run],
+    passages: Mapping[str, Passage],
+    *,
+    prompt: Prompt,
+    max_new_tokens: int = 24,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Every annotation of every document of every list, and the end-to-end score of every beginning of the list.
+
+    runs      : per retriever the scores of its passages, by question id
+    passages  : by id
+    returns   : columns id, condition (the retriever), rank (1 ..), document, answer and provenance (0 or 1), and for each of SCORES erag_,
+                again_ (a sample at temperature 1 instead of the greedy reply) and whole_
+    source    : eRAG, eq. 1 and section 3.1. Documents alone and lists are shown in the same form, so that at rank 1 erag_ is whole_
+    """
+    ranked = {(q.id, name): ranking(run[q.id]) for name, run in runs.items() for q in questions}
+    by_id = {question.id: question for question in questions}
+
+    def prompts_of(documents: Sequence[tuple[str, ...]], ids: Sequence[str]) -> list[str]:
+        return [
+            prompt_text(reader, prompt, by_id[name], [passages[one] for one in some])
+            for name, some in zip(ids, documents, strict=True)
+        ]
+
+    pairs = list(dict.fromkeys((name, one) for (name, _), found in ranked.items() for one in found))
+    beginnings = list(
+        dict.fromkeys((name, *found[: depth + 1]) for (name, _), found in ranked.items() for depth in range(len(found)))
+    )
+    alone = prompts_of([(one,) for _, one in pairs], [name for name, _ in pairs])
+    greedy = reader.generate(alone, max_new_tokens=max_new_tokens)
+    drawn = reader.generate(alone, n=1, temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
+    longer = reader.generate(
+        prompts_of([rest for _, *rest in beginnings], [name for name, *_ in beginnings]), max_new_tokens=max_new_tokens
+    )
+    labels, again = (
+        {pair: _scores(replies[0].text, by_id[pair[0]]) for pair, replies in zip(pairs, said, strict=True)}
+        for said in (greedy, drawn)
+    )
+    whole = {key: _scores(replies[0].text, by_id[key[0]]) for key, replies in zip(beginnings, longer, strict=True)}
+    return pd.DataFrame(
+        {
+            "id": name,
+            "condition": retriever,
+            "rank": rank,
+            "document": one,
+            "answer": answers.contains_answer(passages[one].title + " " + passages[one].text, by_id[name].answers),
+            "provenance": float(one in {passage.id for passage in by_id[name].gold}),
+        }
+        | {f"erag_{score}": value for score, value in labels[name, one].items()}
+        | {f"again_{score}": value for score, value in again[name, one].items()}
+        | {f"whole_{score}": value for score, value in whole[(name, *found[:rank])].items()}
+        for (name, retriever), found in ranked.items()
+        for rank, one in enumerate(found, 1)
+    )
+
+
+def relevance(
+    asker: LanguageModel,
+    table: pd.DataFrame,
+    questions: Sequence[Question],
+    passages: Mapping[str, Passage],
+    prompt: Prompt,
+) -> np.ndarray:
+    """Whether a language model calls each document of `ask`'s table relevant: 1 if "Yes" is likelier than "No", else 0.
+
+    prompt : with the slots question and documents
+    """
+    by_id = {question.id: question for question in questions}
+    distinct = list(dict.fromkeys(zip(table["id"], table["document"], strict=True)))
+    texts = [prompt_text(asker, prompt, by_id[name], [passages[one]]) for name, one in distinct]
+    said = asker.log_likelihood([text for text in texts for _ in range(2)], ["Yes", "No"] * len(texts))
+    yes, no = (np.array([tokens.sum() for tokens in said[start::2]]) for start in (0, 1))
+    label = dict(zip(distinct, (yes > no).astype(float).tolist(), strict=True))
+    return np.array([label[pair] for pair in zip(table["id"], table["document"], strict=True)])
+
+
+def per_question(table: pd.DataFrame, column: str, *, k: int, metrics: Sequence[str] = METRICS) -> pd.DataFrame:
+    """Each metric of the first k documents, for every question and retriever, by the labels in one column.
+
+    returns : columns id, condition and the metrics; only P and Success where a label of the column is not 0 or 1
+    raises  : ValueError for an unknown column or a list shorter than k
+    source  : eRAG, section 2. Whether labels are binary is decided for the whole column, as there
+    """
+    check_name("column", column, table.columns)
+    top = table[table["rank"] <= k]
+    if (short := top.groupby(["id", "condition"]).size().min()) < k:
+        raise ValueError(f"k = {k}, but a list holds {short} documents only; lower k")
+    names = list(metrics) if top[column].isin((0, 1)).all() else [name for name in metrics if name in ("P", "Success")]
+    asked = {name: name if name in ("AP", "RR", "nDCG") else f"{name}@{k}" for name in names}
+    rows = []
+    for (name, condition), part in top.sort_values("rank").groupby(["id", "condition"], sort=False):
+        found = erag.rank_metrics(part[column].tolist(), list(asked.values()))
+        rows.append({"id": name, "condition": condition} | {name: found[key] for name, key in asked.items()})
+    return pd.DataFrame(rows)
+
+
+def end_to_end(table: pd.DataFrame, score: str, *, k: int) -> pd.Series:
+    """The reader's score with the first k documents in its prompt, by (id, condition)."""
+    check_name("score", score, SCORES)
+    return table[table["rank"] == k].set_index(["id", "condition"])[f"whole_{score}"]
+
+
+def labels_of(score: str) -> dict[str, str]:
+    """Title of each annotation -> column; eRAG labels a document with the reader's score."""
+    check_name("score", score, SCORES)
+    return {title: f"erag_{score}" if column == "erag" else column for title, column in ANNOTATIONS.items()}
+
+
+def pairs(table: pd.DataFrame, score: str, *, k: int, columns: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """What is correlated: per question, retriever and annotation the metrics of the list, and the reader's score with the whole list.
+
+    columns : title -> column of labels; by default `labels_of(score)`
+    returns : columns id, condition, annotation, the metrics that the labels allow (else NaN), whole
+    """
+    whole = end_to_end(table, score, k=k)
+    found = []
+    for title, column in (labels_of(score) if columns is None else columns).items():
+        part = per_question(table, column, k=k)
+        part.insert(2, "annotation", title)
+        found.append(part.assign(whole=whole.loc[pd.MultiIndex.from_frame(part[["id", "condition"]])].to_numpy()))
+    return pd.concat(found, ignore_index=True)
+
+
+def grid(found: pd.DataFrame, *, method: str = "kendall", resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
+    """Correlation over questions of each metric under each annotation with the reader's score: the cells of eRAG's Table 1.
+
+    found   : as `pairs` returns it
+    returns : index (annotation, metric), a column per retriever, cells Correlation; None where a column is constant, NaN where the metric
+              does not exist
+    """
+    cells = {}
+    for (title, condition), part in found.groupby(["annotation", "condition"], sort=False):
+        for metric in METRICS:
+            values = part[metric]
+            if values.notna().all():
+                varies = np.ptp(values.to_numpy()) > 0 and np.ptp(part["whole"].to_numpy()) > 0
+                options = {"method": method, "resamples": resamples, "rng": seed}
+                cells[title, metric, condition] = correlation(values, part["whole"], **options) if varies else None
+    index = pd.MultiIndex.from_tuples(cells, names=["annotation", "metric", "condition"])
+    return pd.Series(list(cells.values()), index=index, dtype=object).unstack("condition", sort=False)
+
+
+def ahead(
+    found: pd.DataFrame,
+    *,
+    metrics: Sequence[str] = ("P", "Success"),
+    method: str = "kendall",
+    resamples: int = 2000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """How much closer eRAG's labels are to the reader's score than each other annotation, by the same metric, questions paired.
+
+    returns : columns condition, metric, annotation (the other one), value, low, high, n, p_value, p_holm (adjusted for all rows); pairs of
+              which one is constant are left out
+    """
+    rows = []
+    for condition, part in found.groupby("condition", sort=False):
+        wide = part.pivot(index="id", columns="annotation", values=list(metrics))
+        whole = part.drop_duplicates("id").set_index("id")["whole"].loc[wide.index]
+        for metric in metrics:
+            columns = wide[metric].dropna(axis="columns")
+            columns = columns.loc[:, np.ptp(columns.to_numpy(), axis=0) > 0]
+            if "eRAG" not in columns or not np.ptp(whole.to_numpy()):
+                continue
+            for title in (title for title in part["annotation"].unique() if title in columns and title != "eRAG"):
+                options = {"method": method, "resamples": resamples, "rng": seed}
+                gap = correlation_difference(columns["eRAG"], columns[title], whole, **options)
+                rows.append({"condition": condition, "metric": metric, "annotation": title} | vars(gap))
+    table = pd.DataFrame(rows).drop(columns="undefined")
+    return table.assign(p_holm=holm(table["p_value"]))
+
+
+def benchmark(
+    reader: LanguageModel,
+    name: str,
+    n: int,
+    *,
+    prompt: Prompt,
+    asker: LanguageModel | None = None,
+    relevance_prompt: Prompt | None = None,
+    k: int = 10,
+    max_new_tokens: int = 24,
+    seed: int = 0,
+) -> tuple[pd.DataFrame, dict]:
+    """`ask` on a public benchmark, and `relevance` if there is someone to ask: numbers and passage ids only.
+
+    n : questions; a benchmark with fewer is taken whole
+    """
+    questions = sample(name, min(n, len(data.load(name))))
+    own = name in ("hotpotqa", "musique")
+    pool = retrieve.own_passages if own else data.passages(name)
+    held = [passage for q in questions for passage in retrieve.own_passages(q)] if own else pool
+    passages = {passage.id: passage for passage in held}
+    runs = retrieved(questions, pool, k=k)
+    table = ask(reader, questions, runs, passages, prompt=prompt, max_new_tokens=max_new_tokens, seed=seed)
+    facts = {"reader": reader.name, "fingerprint": reader.fingerprint, "prompts": {prompt.name: prompt.digest}}
+    if asker is not None:
+        table["relevance"] = relevance(asker, table, questions, passages, relevance_prompt)
+        facts["asker"] = asker.fingerprint
+        facts["prompts"][relevance_prompt.name] = relevance_prompt.digest
+    facts |= {"k": k, "max_new_tokens": max_new_tokens, "seed": seed, "questions": len(questions)}
+    entry = manifest.entries()[name]
+    return table, facts | {"source": entry.source, "sha256": entry.sha256}
+
+
+def _scores(reply: str, question: Question) -> dict[str, float]:
+    return {name: float(score(reply.strip(), list(question.answers))) for name, score in SCORES.items()}

@@ -1,0 +1,463 @@
+"""MoI: what a passage is worth apart from its place in the prompt, and what a place is worth apart from the passage in it.
+
+The passages are shown in several orders and each order gets a score, `saliency`. `fit` explains score i as sum_j a_j u_pi_i[j]: the
+utility u of the passage at place j, weighed by the position coefficient a_j; a is at least 0 and sums to 1. N passages, of which an
+order shows the first L. Passages are numbered 0 .. N - 1 in the retriever's order, places from the beginning of the prompt.
+
+What scores without noise can tell. With v the mean utility, a score is v + sum_j a_j (u_pi[j] - v).
+
+* L < N: all orders together fix v and every product a_j (u_p - v). Summed over j these give u_p - v, as a sums to 1. So u is
+  fixed, value by value, and with it a, unless all utilities are equal: then any a will do.
+* L = N: every order shows every passage, so a score is also v + sum_j (a_j - 1/N) (u_pi[j] - v). Then 1/N + c (a - 1/N) and
+  v + (u - v) / c fit as well, for every c that leaves a at least 0; c below 0 turns the ranking round. A uniform a says nothing of u.
+* N cyclic orders, pruned or not: N scores, which some u meets exactly for every a whose circulant matrix can be inverted.
+"""
+
+import operator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import least_squares
+from scipy.special import log_softmax, softmax
+
+from rag_utils.names import check_name
+
+SIGNS = ("free", "decreasing position", "pointwise prior")
+ROUNDING = 1e-9  # share of the largest number below which a difference is that of floating point
+SINGULAR = 1e-7  # share of the largest singular value below which another counts as 0
+REACHED = 3  # starts that must arrive at the least residual before it is believed to be the least
+MOST_ROUNDS = 8  # rounds of starts after which the search for it ends
+SAME = 1e-3  # by which two solutions may differ and still count as one; position 0 .. 1, utility in shares of its range
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What the scores of the orders of one question say.
+
+    utility    : (N,) float, in the unit of the scores
+    position   : (L,) float, 0 .. 1, sum 1
+    residual   : float, root mean square of score minus model, in the unit of the scores
+    identified : bool, whether no other utility and position fit as well
+    rank       : int, of the Jacobian at this solution; N + L - 1 if no small change leaves all scores as they are
+    rankings   : int, how many different rankings the equally good fits gave that were found; may be 1 where `identified` is False
+    """
+
+    utility: np.ndarray
+    position: np.ndarray
+    residual: float
+    identified: bool
+    rank: int
+    rankings: int
+
+
+# --- orders ----------------------------------------------------------------------------------------
+
+
+def cyclic_orders(n, *, prefix=None):
+    """The N orders that begin with each passage in turn and go round.
+
+    n       : int, passages, 1 or more
+    prefix  : int, 1 .. n, how many passages of each order are shown; None is all
+    returns : (n, L) int, row k is k, k + 1, ...
+    raises  : ValueError if n or prefix is not such a number
+    source  : MoI, eqs. 5 to 9
+
+    >>> cyclic_orders(4, prefix=3)
+    array([[0, 1, 2],
+           [1, 2, 3],
+           [2, 3, 0],
+           [3, 0, 1]])
+    """
+    n, length = _sizes(n, prefix)
+    return (np.arange(n)[:, None] + np.arange(length)) % n
+
+
+def random_orders(n, m, *, prefix=None, rng):
+    """m orders drawn at random, each independent of the others, so that an order may come twice.
+
+    n, prefix : as in `cyclic_orders`
+    m         : int, orders, 1 or more; the paper takes 3 n
+    rng       : seed or numpy Generator
+    returns   : (m, L) int
+    raises    : ValueError if n, m or prefix is not such a number, or rng is None or no seed
+    source    : MoI, section 3.2.1
+    """
+    n, length = _sizes(n, prefix)
+    m = _integer("m", m, 1)
+    return _generator(rng).permuted(np.tile(np.arange(n), (m, 1)), axis=1)[:, :length]
+
+
+def prefix_length(scores, *, share=0.9, temperature=1.0, least=2):
+    """How many passages to show, by what the retriever thinks of them: the fewest whose softmax weights reach the share.
+
+    scores      : (N,) retriever scores, higher is better
+    share       : above 0, at most 1
+    temperature : above 0; the scores are divided by it. Cosines need one of about 0.05, BM25 scores one of some units
+    least       : int, 1 .. N, the shortest length to return; with 1 passage there is no position to speak of
+    returns     : int, least .. N
+    raises      : ValueError if scores are not finite or a parameter is out of range
+    source      : MoI, Table 6 and section 4.3, name variable pruning with retriever scores and do not define it; this rule is ours. One
+                  length for all orders of a question, so that every place has one coefficient
+
+    >>> prefix_length([5.0, 4.0, 1.0, 0.0]), prefix_length([1.0, 1.0, 1.0, 1.0])
+    (2, 4)
+    """
+    scores = _numbers("scores", scores)
+    least = _integer("least", least, 1)
+    if least > len(scores):
+        raise ValueError(f"least must be at most the number of passages, {len(scores)}; got {least}")
+    if not 0 < share <= 1:
+        raise ValueError(f"share must be above 0 and at most 1; got {share}")
+    if not 0 < temperature < np.inf:
+        raise ValueError(f"temperature must be a finite number above 0; got {temperature}")
+    reached = np.cumsum(np.sort(softmax(scores / temperature))[::-1])
+    return min(len(scores), max(least, 1 + int((reached < share - ROUNDING).sum())))
+
+
+# --- scores ----------------------------------------------------------------------------------------
+
+
+def saliency(query, passages=None, *, prior=True, form="log"):
+    """The score of each order of one question, from how likely the reader finds the question and the passages.
+
+    query    : (m,) nats, log P(question | passages in this order), summed over the tokens
+    passages : (m,) nats, log P(passages in this order), summed over the tokens; may be None without `prior`
+    prior    : whether the second factor counts
+    form     : "log": the logarithm of the product, minus its mean over the orders; in nats. "probability": the product divided by its sum
+               over the orders
+    returns  : (m,) float, sum 0 for "log", sum 1 and 0 .. 1 for "probability"
+    raises   : ValueError if an array is not a filled list of finite numbers of at most 0, the lengths differ, passages is missing or
+               the name is unknown
+    source   : MoI, eq. 3, a product of probabilities. It underflows, so it is formed in logarithms and scaled per question. Neither what
+               is subtracted nor the divisor changes a fit's position or ranking; the choice of form does. Without `prior`: the QG variant
+
+    >>> saliency([-10.0, -12.0], [-900.0, -899.0])
+    array([ 0.5, -0.5])
+    >>> saliency(np.log([0.3, 0.1]), prior=False, form="probability").round(4)
+    array([0.75, 0.25])
+    """
+    check_name("form", form, ("log", "probability"))
+    product = _log_likelihood("query", query)
+    if prior:
+        if passages is None:
+            raise ValueError("passages must be given with prior=True; got None")
+        passages = _log_likelihood("passages", passages)
+        if len(passages) != len(product):
+            raise ValueError(
+                f"query and passages must have one entry per order; got {len(product)} and {len(passages)}"
+            )
+        product = product + passages
+    return product - product.mean() if form == "log" else np.exp(log_softmax(product))
+
+
+def predict(orders, position, utility):
+    """The model's score of each order: sum_j a_j u_pi[j].
+
+    orders   : (m, L) int, row i is the passages of order i from the first place on
+    position : (L,) float
+    utility  : (N,) float
+    returns  : (m,) float
+    raises   : ValueError if the shapes do not fit, a number is not finite or a passage comes twice in an order
+    source   : MoI, eq. 4
+
+    >>> predict([[1, 0, 2], [2, 1, 0]], [0.5, 0.5, 0.0], [0.2, 0.4, 0.9])
+    array([0.3 , 0.65])
+    """
+    utility = _numbers("utility", utility)
+    orders = _orders(orders, len(utility))
+    return utility[orders] @ _position(position, orders.shape[1])
+
+
+# --- fit -------------------------------------------------------------------------------------------
+
+
+def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
+    """Utility of the passages and coefficients of the places that explain the scores with the least squared error.
+
+    orders    : (m, L) int, passages 0 .. n - 1 from the first place on, none twice in a row
+    scores    : (m,) float
+    n         : int, passages
+    sign      : what to do where several fit equally well. "free": take one of them. "decreasing position": only a_1 >= a_2 >= ... is
+                allowed. "pointwise prior": take the one whose utility correlates most with `pointwise`
+    pointwise : (n,) float, score of each passage alone; for "pointwise prior" only
+    starts    : int, how many positions to start from; as many again, up to 8 times, while fewer than 3 arrive at the least residual
+    rng       : seed or numpy Generator, for the starts
+    returns   : Fit. Utilities are rounded to 1e-10 of the spread of the scores, so that equal ones come out equal. A passage that is in
+                no order gets the mean score
+    raises    : ValueError if orders, scores or n are not such, an option is out of range, the name is unknown or pointwise is missing
+    source    : MoI, section 3.1. The paper names no solver. For a given position the best utility is a linear least-squares
+                solution, so only the position is searched (variable projection)
+
+    A fit counts as identified if (1) the Jacobian has rank n + L - 1, so that there is nothing to move along; (2) of the orders n + L are
+    linearly independent, one more than there are unknowns, or as many as there can be; (3) at least 3 starts reach the least residual,
+    and all that do arrive at the same utility and position. Scores without noise from L (n - 1) + 1 independent orders, as many as there
+    can be for L < n, have one solution by linear algebra; with fewer the starts are evidence, not proof. Noise is not looked at: the scores
+    of equal passages, each with an error of its own, pass for identified.
+
+    To share the position among questions, number their passages through: question 2 has passages n .. 2 n - 1, and so on.
+
+    >>> true_position, true_utility = [0.5, 0.3, 0.2], [0.1, 0.9, 0.4, 0.3, 0.2]
+    >>> orders = random_orders(5, 15, prefix=3, rng=1)
+    >>> found = fit(orders, predict(orders, true_position, true_utility), 5)
+    >>> found.identified, found.position.round(4), found.utility.round(4)
+    (True, array([0.5, 0.3, 0.2]), array([0.1, 0.9, 0.4, 0.3, 0.2]))
+    >>> cyclic = cyclic_orders(5)
+    >>> fit(cyclic, predict(cyclic, [0.4, 0.25, 0.15, 0.12, 0.08], true_utility), 5).identified
+    False
+    """
+    check_name("sign", sign, SIGNS)
+    n, starts = _integer("n", n, 1), _integer("starts", starts, 1)
+    orders, scores = _problem(orders, scores, n)
+    pointwise = _pointwise(pointwise, n, sign)
+    middle, spread = scores.mean(), scores.std()
+    if spread <= ROUNDING * np.abs(scores).max():
+        middle, spread = scores[0], 0.0
+    target = (scores - middle) / spread if spread else np.zeros(len(scores))
+    length = orders.shape[1]
+    shape = np.eye(length)
+    if sign == "decreasing position":  # the mixtures of a share for the first place only, for the first two, ...
+        shape = np.triu(np.ones((length, length)) / np.arange(1, length + 1))
+
+    independent = np.linalg.matrix_rank(_one_hot(orders, n))
+    enough = independent > n + length - 1 or independent == length * (n - 1) + 1
+    found, best, rng = [], [], _generator(rng)
+    while len(best) < REACHED and len(found) < starts * (MOST_ROUNDS if enough else 1):
+        found += [_descend(orders, target, n, shape, start) for start in _starts(length, starts, rng, first=not found)]
+        least = min(error for error, _, _ in found)
+        best = [(position, utility) for error, position, utility in found if error <= least * (1 + 1e-6) + ROUNDING]
+    if sign == "pointwise prior":
+        best.sort(key=lambda one: -_correlation(one[1], pointwise))
+    position, utility = best[0]
+
+    rank = jacobian_rank(orders, position, utility)
+    agree = len(best) >= REACHED and all(_same(best[0], other) for other in best)
+    utility = middle + spread * utility.round(10)
+    return Fit(
+        utility=utility,
+        position=position,
+        residual=float(np.sqrt(np.mean((predict(orders, position, utility) - scores) ** 2))),
+        identified=bool(rank == n + length - 1 and enough and agree),
+        rank=rank,
+        rankings=len({_comparisons(utility).tobytes() for _, utility in best}),
+    )
+
+
+def solve_utility(orders, scores, n, position):
+    """The utilities for a position that is known already: a linear least-squares solution.
+
+    orders, scores, n : as in `fit`; n cyclic orders will do
+    position          : (L,) float, 0 .. 1, sum 1, for instance of a `fit` to other questions
+    returns           : (n,) float, in the unit of the scores
+    raises            : ValueError as `fit`, if position is not such, and if the orders under this position leave utilities open
+    source            : ours ("calibrated position"): with `position` fixed, eq. 4 is linear and the N cyclic scores settle it
+
+    >>> solve_utility(cyclic_orders(3, prefix=2), [0.7, 0.375, 0.425], 3, [0.75, 0.25]).round(4)
+    array([0.8, 0.4, 0.3])
+    """
+    n = _integer("n", n, 1)
+    orders, scores = _problem(orders, scores, n)
+    position = _position(position, orders.shape[1])
+    if position.min() < -ROUNDING or abs(position.sum() - 1) > 1e-6:
+        raise ValueError(
+            f"position must be at least 0 and sum to 1; got least {position.min()} and sum {position.sum()}"
+        )
+    utility, _, rank, _ = np.linalg.lstsq(_weights(orders, position, n), scores, rcond=SINGULAR)
+    if rank < n:
+        raise ValueError(f"orders under this position must settle {n} utilities; they settle {rank}")
+    return utility
+
+
+def rerank(utility):
+    """The passages from the highest utility to the lowest, equal ones in the retriever's order.
+
+    utility : (n,) float
+    returns : (n,) int
+    raises  : ValueError if it is not a filled list of finite numbers
+    source  : MoI, section 3.1
+
+    >>> rerank([0.2, 0.9, 0.2, 0.5])
+    array([1, 3, 0, 2])
+    """
+    return np.argsort(-_numbers("utility", utility), kind="stable")
+
+
+def jacobian_rank(orders, position, utility):
+    """In how many independent ways the scores move when utility and position move a little, position keeping its sum.
+
+    orders, position, utility : as in `predict`
+    returns                   : int, at most n + L - 1; if less, some change of utility and position leaves all scores as they are
+    raises                    : ValueError as `predict`
+    source                    : ours. The limits 0 and 1 of the position are not looked at
+
+    >>> jacobian_rank(cyclic_orders(4), [0.4, 0.3, 0.2, 0.1], [0.3, 0.1, 0.8, 0.2])   # of 4 + 4 - 1
+    4
+    """
+    utility = _numbers("utility", utility)
+    orders = _orders(orders, len(utility))
+    position = _position(position, orders.shape[1])
+    apart = utility - utility.mean()
+    width = np.abs(apart).max()
+    apart = apart / width if width > ROUNDING * np.abs(utility).max() else np.zeros(len(apart))
+    by_position = apart[orders[:, :-1]] - apart[orders[:, -1:]]  # the last coefficient pays for the others
+    jacobian = np.hstack([by_position, _weights(orders, position, len(utility))])
+    return int(np.linalg.matrix_rank(jacobian, tol=SINGULAR * np.linalg.norm(jacobian, 2)))
+
+
+def _descend(orders, target, n, shape, start):
+    """The nearest minimum from one start: root mean square error, position, utility.
+
+    shape : (L, L) of columns of sum 1; the position is a mixture of them
+    """
+
+    def linear(mixture):
+        weights = _weights(orders, shape @ mixture, n)
+        utility = np.linalg.lstsq(weights, target, rcond=SINGULAR)[0]
+        return weights, utility
+
+    def error(mixture):  # the utility takes up any factor, so the last entry only fixes one
+        weights, utility = linear(mixture)
+        return np.append(weights @ utility - target, mixture.sum() - 1)
+
+    def slope(mixture):  # Kaufman's: what the best utility for this position cannot follow
+        weights, utility = linear(mixture)
+        moved = utility[orders] @ shape
+        moved -= weights @ np.linalg.lstsq(weights, moved, rcond=SINGULAR)[0]
+        return np.vstack([moved, np.ones(len(mixture))])
+
+    tight = {"ftol": 1e-13, "xtol": 1e-13, "gtol": 1e-14, "max_nfev": 80}
+    mixture = least_squares(error, start, slope, bounds=(0, np.inf), method="dogbox", **tight).x
+    mixture = mixture / mixture.sum()
+    weights, utility = linear(mixture)
+    return float(np.sqrt(np.mean((weights @ utility - target) ** 2))), shape @ mixture, utility
+
+
+def _starts(length, starts, rng, *, first):
+    """Mixtures to start from: at random, the very first with all parts alike."""
+    mixtures = rng.dirichlet(np.ones(length), starts)
+    if first:
+        mixtures[0] = 1 / length
+    return mixtures
+
+
+def _weights(orders, position, n):
+    """(m, n): what each passage counts for in each score."""
+    weights = np.zeros((len(orders), n))
+    np.put_along_axis(weights, orders, np.broadcast_to(position, orders.shape), axis=1)
+    return weights
+
+
+def _one_hot(orders, n):
+    """(m, L n): which passage is at which place."""
+    return (orders[:, :, None] == np.arange(n)).reshape(len(orders), -1).astype(float)
+
+
+def _same(one, other):
+    """Whether two pairs of position and utility are the same but for what a descent leaves."""
+    scale = max(1.0, np.ptp(one[1]))
+    return bool(np.abs(one[0] - other[0]).max() < SAME and np.abs(one[1] - other[1]).max() < SAME * scale)
+
+
+def _comparisons(utility):
+    """(n, n) of -1, 0 and 1: which of two passages is better."""
+    apart = np.subtract.outer(utility, utility) / (np.ptp(utility) or 1.0)
+    return np.sign(apart.round(6)) + 0.0
+
+
+def _correlation(x, y):
+    """Pearson correlation; 0 if one of them is constant."""
+    x, y = x - x.mean(), y - y.mean()
+    return float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y) or 1.0))
+
+
+# --- input -----------------------------------------------------------------------------------------
+
+
+def _integer(name, value, least):
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise ValueError(f"{name} must be an integer; got {value!r}") from error
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}; got {number}")
+    return number
+
+
+def _sizes(n, prefix):
+    n = _integer("n", n, 1)
+    length = n if prefix is None else _integer("prefix", prefix, 1)
+    if length > n:
+        raise ValueError(f"prefix must be at most n = {n}; got {length}")
+    return n, length
+
+
+def _numbers(name, values):
+    """Values as a filled (n,) float array, all finite."""
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a list of numbers; got a ragged list") from error
+    if values.ndim != 1 or not values.size or values.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be a filled list of numbers; got shape {values.shape} of {values.dtype}")
+    values = values.astype(float)
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite; got {int((~np.isfinite(values)).sum())} NaN or infinite")
+    return values
+
+
+def _log_likelihood(name, values):
+    values = _numbers(name, values)
+    if values.max() > 1e-6:
+        raise ValueError(f"{name} must be at most 0; got {values.max()}: is the sign right?")
+    return values
+
+
+def _orders(orders, n):
+    """Orders as an (m, L) int array of different passages below n."""
+    try:
+        orders = np.asarray(orders)
+    except ValueError as error:
+        raise ValueError("orders must be rows of equal length; got a ragged list") from error
+    if orders.ndim != 2 or not orders.size or orders.dtype.kind not in "iu":
+        raise ValueError(f"orders must be (m, L) whole numbers; got shape {orders.shape} of {orders.dtype}")
+    if orders.min() < 0 or orders.max() >= n:
+        raise ValueError(f"orders must hold passages 0 to {n - 1}; got {orders.min()} to {orders.max()}")
+    placed = np.sort(orders, axis=1)
+    twice = (placed[:, 1:] == placed[:, :-1]).any(axis=1)
+    if twice.any():
+        raise ValueError(f"orders must not hold a passage twice; got {orders[twice][0].tolist()}")
+    return orders.astype(int)
+
+
+def _problem(orders, scores, n):
+    orders, scores = _orders(orders, n), _numbers("scores", scores)
+    if len(orders) != len(scores):
+        raise ValueError(f"scores must have one entry per order; got {len(scores)} for {len(orders)} orders")
+    return orders, scores
+
+
+def _position(position, length):
+    position = _numbers("position", position)
+    if len(position) != length:
+        raise ValueError(f"position must have one entry per place, {length}; got {len(position)}")
+    return position
+
+
+def _pointwise(pointwise, n, sign):
+    if (pointwise is None) == (sign == "pointwise prior"):
+        got = "None" if pointwise is None else "scores"
+        raise ValueError(f'pointwise must be given for sign "pointwise prior" and for it only; got {got} with {sign!r}')
+    if pointwise is None:
+        return None
+    pointwise = _numbers("pointwise", pointwise)
+    if len(pointwise) != n:
+        raise ValueError(f"pointwise must have one entry per passage, {n}; got {len(pointwise)}")
+    return pointwise
+
+
+def _generator(rng):
+    if rng is None:
+        raise ValueError("rng must be a seed or a numpy Generator; got None, which could not be repeated")
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"rng must be a seed or a numpy Generator; got {rng!r}") from error
