@@ -14,8 +14,8 @@ import numpy as np
 from rag_utils.chunking import merge_sentences as merge_sentences  # part of the method, to be found here too
 from rag_utils.chunking import unit_rows
 from rag_utils.names import check_name
+from rag_utils.uncertainty import checked_affinity
 
-ROUNDING = 1e-6  # by which a matrix may miss its symmetry and its diagonal
 DECIMALS = 6  # of a cosine; what differs between processors decides nothing
 
 
@@ -95,7 +95,7 @@ def degree_entropy(adjacency):
     >>> round(degree_entropy(np.kron(np.eye(2), np.ones((2, 2)))), 4)
     0.6931
     """
-    degree = _agreement(adjacency).sum(axis=1)
+    degree = checked_affinity(adjacency, name="adjacency").sum(axis=1)
     n = len(degree)
     # fsum: the order of the replies does not change the last digit
     return min(math.log(n), max(0.0, math.fsum(np.log(n / degree)) / n))
@@ -124,7 +124,7 @@ def chunk_roles(adjacency, agrees_without, *, half="necessary"):
     ['certain', 'unnecessary', 'unnecessary']
     """
     check_name("half", half, ("necessary", "unnecessary"))
-    links = _agreement(adjacency)[0, 1:]
+    links = checked_affinity(adjacency, name="adjacency")[0, 1:]
     if not links.size:
         raise ValueError("adjacency must cover at least one chunk, so two replies; got one reply")
     without = np.asarray(agrees_without)
@@ -307,20 +307,6 @@ def _square(name, matrix):
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size or matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be an (n, n) matrix of numbers; got shape {matrix.shape} of {matrix.dtype}")
     return matrix.astype(float)
-
-
-def _agreement(matrix):
-    """A symmetric matrix in [0, 1] with ones on the diagonal."""
-    matrix = _square("adjacency", matrix)
-    if not ((matrix >= 0) & (matrix <= 1)).all():
-        raise ValueError(f"adjacency must lie in [0, 1]; got values from {matrix.min()} to {matrix.max()}")
-    if (apart := np.abs(matrix - matrix.T).max()) > ROUNDING:
-        raise ValueError(
-            f"adjacency must be symmetric; got values that differ by up to {apart} from their mirror image"
-        )
-    if (least := np.diag(matrix).min()) < 1 - ROUNDING:
-        raise ValueError(f"adjacency must have ones on the diagonal; got {least}")
-    return matrix
 
 
 def _check_steps(name, values):

@@ -97,7 +97,7 @@ def eigenvalue_sum(affinity):
     >>> round(eigenvalue_sum(np.kron(np.eye(2), np.ones((3, 3)))), 4)
     2.0
     """
-    affinity = _affinity(affinity)
+    affinity = checked_affinity(affinity)
     degree = affinity.sum(axis=1)
     laplacian = np.eye(len(affinity)) - affinity / np.sqrt(np.outer(degree, degree))
     return float(np.maximum(0, 1 - np.linalg.eigvalsh(laplacian)).sum())
@@ -115,7 +115,7 @@ def degree_uncertainty(affinity):
     >>> degree_uncertainty(np.kron(np.eye(2), np.ones((3, 3))))
     0.5
     """
-    affinity = _affinity(affinity)
+    affinity = checked_affinity(affinity)
     n = len(affinity)
     return float((n - affinity.sum(axis=1)).sum() / n**2)
 
@@ -179,7 +179,10 @@ def _log_probabilities(name, values):
 
 def _symmetric(name, matrix):
     """A filled (n, n) float matrix, finite and symmetric."""
-    matrix = np.asarray(matrix)
+    try:
+        matrix = np.asarray(matrix)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an (n, n) matrix of numbers; got a ragged list") from error
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size or matrix.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be an (n, n) matrix of numbers; got shape {matrix.shape} of {matrix.dtype}")
     matrix = matrix.astype(float)
@@ -190,11 +193,16 @@ def _symmetric(name, matrix):
     return matrix
 
 
-def _affinity(affinity):
-    """A symmetric matrix in [0, 1] with ones on the diagonal."""
-    affinity = _symmetric("affinity", affinity)
-    if affinity.min() < 0 or affinity.max() > 1:
-        raise ValueError(f"affinity must lie in [0, 1]; got values from {affinity.min()} to {affinity.max()}")
-    if not np.allclose(np.diag(affinity), 1, rtol=0, atol=ROUNDING):
-        raise ValueError(f"affinity must have ones on the diagonal; got {np.diag(affinity).min()}")
-    return affinity
+def checked_affinity(matrix, *, name="affinity"):
+    """The matrix as floats, if it is one of agreements.
+
+    matrix : (n, n) symmetric, in [0, 1], ones on the diagonal
+    name   : what it is called in an error
+    raises : ValueError if it is not
+    """
+    matrix = _symmetric(name, matrix)
+    if matrix.min() < 0 or matrix.max() > 1:
+        raise ValueError(f"{name} must lie in [0, 1]; got values from {matrix.min()} to {matrix.max()}")
+    if not np.allclose(np.diag(matrix), 1, rtol=0, atol=ROUNDING):
+        raise ValueError(f"{name} must have ones on the diagonal; got {np.diag(matrix).min()}")
+    return matrix

@@ -213,7 +213,7 @@ bad_agreement = pytest.mark.parametrize(
         ([[1.0, 0.5]], r"got shape \(1, 2\)"),
         ([[1.0], [0.5, 1.0]], "ragged"),
         ([[None]], "matrix of numbers"),
-        ([[1.0, NAN], [NAN, 1.0]], r"\[0, 1\]; got values from nan"),
+        ([[1.0, NAN], [NAN, 1.0]], r"finite; got 2 NaN"),
         ([[1.0, 1.5], [1.5, 1.0]], r"\[0, 1\]; got values from 1\.0 to 1\.5"),
         ([[1.0, -0.5], [-0.5, 1.0]], r"\[0, 1\]; got values from -0\.5"),
         ([[1.0, 0.5], [1.0, 1.0]], r"symmetric; got values that differ by up to 0\.5"),
