@@ -222,7 +222,7 @@ def gaps(
     best: str = "SePer soft",
     methods: Mapping[str, str] = METHODS,
     *,
-    resamples: int = 4000,
+    resamples: int = 2000,
     seed: int = 0,
 ) -> pd.DataFrame:
     """How much better one measure goes with the worth than each of the others does, on the same rows.
