@@ -131,7 +131,7 @@ def with_gold(asked) -> list[str]:
 def generate(reader: lm.LanguageModel, texts: list[str], **options) -> list[str]:
     """transformers' own generate, up to the end of the line."""
     tokenizer = reader.tokenizer
-    batch = tokenizer(texts, return_tensors="pt").to(reader.model.device)
+    batch = tokenizer(texts, return_tensors="pt", padding=True, padding_side="left").to(reader.model.device)
     found = reader.model.generate(
         **batch,
         **options,

@@ -139,3 +139,42 @@ def test_the_shipped_adapter_is_small_and_says_what_it_is():
     assert profiles.get("embedded").adapter == str(folder)
     assert facts["base"] == weights.load(profiles.get("embedded-base")).fingerprint
     assert facts["questions"] > 1500 and facts["steps"] == len([row for row in facts["history"] if "loss" in row])
+
+
+def test_fusion_and_prompt_are_the_same_for_one_document():
+    texts = script("fid").texts
+    assert texts("who?", ["a", "b"], "fid") == ["question: who? context: a", "question: who? context: b"]
+    assert texts("who?", ["a", "b"], "prompt") == ["question: who? context: a b"]
+    assert texts("who?", ["a"], "fid") == texts("who?", ["a"], "prompt")
+
+
+@pytest.mark.parametrize("how", ["fid", "prompt"])
+def test_the_fusion_script_trains_on_what_is_not_held_out_and_measures_on_what_is(tmp_path, monkeypatch, how):
+    module, seen = script("fid"), {}
+    profile = tiny.t5(tmp_path / "t5")
+    questions = []
+    for i in range(60):
+        passage = data.Passage(f"p{i}", "", f"The colour of tower number{i} is {WORDS[i % 2]}")
+        asked = f"what colour is tower number{i}"
+        questions.append(data.Question(str(i), asked, (WORDS[i % 3],), "nq", gold=(passage,)))
+    monkeypatch.setattr(data, "load", lambda name: questions)
+    monkeypatch.setattr(data, "passages", lambda name: [question.gold[0] for question in questions])
+    given = module.settings(["--model", profile.reader, "--how", how, "--documents", "3", "--state", str(tmp_path)])
+
+    def train(model, tokenizer, examples, **recipe):
+        seen["examples"] = examples
+        return [2.0, 1.0]
+
+    def generate(
+        model, tokenizer, inputs, *, max_new_tokens
+    ):  # a reader that says the first of three words that it sees
+        return [next((word for word in " ".join(texts).split() if word in WORDS[:3]), "") for texts in inputs]
+
+    monkeypatch.setattr(module.fid, "train", train)
+    monkeypatch.setattr(module.fid, "generate", generate)
+    tau = module.main(given)
+    held = [question for question in questions if data.held_out(question.text)]
+    assert tau.n == len(held) > 5 and len(seen["examples"]) == len(questions) - len(held) and tau.value > 0.3
+    assert {len(texts) for texts, _ in seen["examples"]} == {3 if how == "fid" else 1}
+    for question in held:
+        assert not any(question.text in " ".join(texts) for texts, _ in seen["examples"])
