@@ -41,14 +41,16 @@ def ask(
     *,
     prompt: Prompt,
     max_new_tokens: int = 24,
+    again: bool = True,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Every annotation of every document of every list, and the end-to-end score of every beginning of the list.
 
     runs      : per retriever the scores of its passages, by question id
     passages  : by id
+    again     : label each document a second time, by a sample at temperature 1 instead of the greedy reply
     returns   : columns id, condition (the retriever), rank (1 ..), document, answer and provenance (0 or 1), and for each of SCORES erag_,
-                again_ (a sample at temperature 1 instead of the greedy reply) and whole_
+                again_ (if asked for) and whole_
     source    : eRAG, eq. 1 and section 3.1. Documents alone and lists are shown in the same form, so that at rank 1 erag_ is whole_
     """
     ranked = {(q.id, name): ranking(run[q.id]) for name, run in runs.items() for q in questions}
@@ -65,15 +67,16 @@ def ask(
         dict.fromkeys((name, *found[: depth + 1]) for (name, _), found in ranked.items() for depth in range(len(found)))
     )
     alone = prompts_of([(one,) for _, one in pairs], [name for name, _ in pairs])
-    greedy = reader.generate(alone, max_new_tokens=max_new_tokens)
-    drawn = reader.generate(alone, n=1, temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
+    said = {"erag": reader.generate(alone, max_new_tokens=max_new_tokens)}
+    if again:
+        said["again"] = reader.generate(alone, n=1, temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
     longer = reader.generate(
         prompts_of([rest for _, *rest in beginnings], [name for name, *_ in beginnings]), max_new_tokens=max_new_tokens
     )
-    labels, again = (
-        {pair: _scores(replies[0].text, by_id[pair[0]]) for pair, replies in zip(pairs, said, strict=True)}
-        for said in (greedy, drawn)
-    )
+    labels = {
+        kind: {pair: _scores(reply.text, by_id[pair[0]]) for pair, [reply] in zip(pairs, replies, strict=True)}
+        for kind, replies in said.items()
+    }
     whole = {key: _scores(replies[0].text, by_id[key[0]]) for key, replies in zip(beginnings, longer, strict=True)}
     return pd.DataFrame(
         {
@@ -84,8 +87,7 @@ def ask(
             "answer": answers.contains_answer(passages[one].title + " " + passages[one].text, by_id[name].answers),
             "provenance": float(one in {passage.id for passage in by_id[name].gold}),
         }
-        | {f"erag_{score}": value for score, value in labels[name, one].items()}
-        | {f"again_{score}": value for score, value in again[name, one].items()}
+        | {f"{kind}_{score}": value for kind in labels for score, value in labels[kind][name, one].items()}
         | {f"whole_{score}": value for score, value in whole[(name, *found[:rank])].items()}
         for (name, retriever), found in ranked.items()
         for rank, one in enumerate(found, 1)
@@ -116,26 +118,34 @@ def per_question(table: pd.DataFrame, column: str, *, k: int, metrics: Sequence[
     """Each metric of the first k documents, for every question and retriever, by the labels in one column.
 
     returns : columns id, condition and the metrics; only P and Success where a label of the column is not 0 or 1
-    raises  : ValueError for an unknown column or a list shorter than k
-    source  : eRAG, section 2. Whether labels are binary is decided for the whole column, as there
+    raises  : ValueError for an unknown column or a k that no list reaches
+    source  : eRAG, section 2. Whether labels are binary is decided for the whole column, as there. A list that is shorter than k is as good
+              as one that goes on with labels of 0
     """
     check_name("column", column, table.columns)
-    top = table[table["rank"] <= k]
-    if (short := top.groupby(["id", "condition"]).size().min()) < k:
-        raise ValueError(f"k = {k}, but a list holds {short} documents only; lower k")
+    top = _first(table, k).sort_values("rank")
     names = list(metrics) if top[column].isin((0, 1)).all() else [name for name in metrics if name in ("P", "Success")]
     asked = {name: name if name in ("AP", "RR", "nDCG") else f"{name}@{k}" for name in names}
-    rows = []
-    for (name, condition), part in top.sort_values("rank").groupby(["id", "condition"], sort=False):
-        found = erag.rank_metrics(part[column].tolist(), list(asked.values()))
-        rows.append({"id": name, "condition": condition} | {name: found[key] for name, key in asked.items()})
+    found, rows = {}, []  # equal labels are measured once
+    for (name, condition), labels in top.groupby(["id", "condition"], sort=False)[column]:
+        key = tuple(labels)
+        if key not in found:
+            found[key] = erag.rank_metrics(list(key), list(asked.values()))
+        rows.append({"id": name, "condition": condition} | {name: found[key][full] for name, full in asked.items()})
     return pd.DataFrame(rows)
 
 
 def end_to_end(table: pd.DataFrame, score: str, *, k: int) -> pd.Series:
-    """The reader's score with the first k documents in its prompt, by (id, condition)."""
+    """The reader's score with the first k documents in its prompt, or all of a shorter list, by (id, condition)."""
     check_name("score", score, SCORES)
-    return table[table["rank"] == k].set_index(["id", "condition"])[f"whole_{score}"]
+    last = _first(table, k).groupby(["id", "condition"], sort=False)["rank"].idxmax()
+    return table.loc[last].set_index(["id", "condition"])[f"whole_{score}"]
+
+
+def _first(table: pd.DataFrame, k: int) -> pd.DataFrame:
+    if not 1 <= k <= table["rank"].max():
+        raise ValueError(f"k = {k}, but the longest list holds {table['rank'].max()} documents; want 1 to that many")
+    return table[table["rank"] <= k]
 
 
 def labels_of(score: str) -> dict[str, str]:
@@ -218,11 +228,10 @@ def benchmark(
     relevance_prompt: Prompt | None = None,
     k: int = 10,
     max_new_tokens: int = 24,
-    seed: int = 0,
 ) -> tuple[pd.DataFrame, dict]:
     """`ask` on a public benchmark, and `relevance` if there is someone to ask: numbers and passage ids only.
 
-    n : questions; a benchmark with fewer is taken whole
+    n : questions; a benchmark with fewer is taken whole. Documents are labelled once
     """
     questions = sample(name, min(n, len(data.load(name))))
     own = name in ("hotpotqa", "musique")
@@ -230,13 +239,14 @@ def benchmark(
     held = [passage for q in questions for passage in retrieve.own_passages(q)] if own else pool
     passages = {passage.id: passage for passage in held}
     runs = retrieved(questions, pool, k=k)
-    table = ask(reader, questions, runs, passages, prompt=prompt, max_new_tokens=max_new_tokens, seed=seed)
-    facts = {"reader": reader.name, "fingerprint": reader.fingerprint, "prompts": {prompt.name: prompt.digest}}
+    table = ask(reader, questions, runs, passages, prompt=prompt, max_new_tokens=max_new_tokens, again=False)
+    facts = {"reader": reader.name, "fingerprint": reader.fingerprint, "dtype": reader.profile.dtype}
+    facts["prompts"] = {prompt.name: prompt.digest}
     if asker is not None:
         table["relevance"] = relevance(asker, table, questions, passages, relevance_prompt)
         facts["asker"] = asker.fingerprint
         facts["prompts"][relevance_prompt.name] = relevance_prompt.digest
-    facts |= {"k": k, "max_new_tokens": max_new_tokens, "seed": seed, "questions": len(questions)}
+    facts |= {"k": k, "max_new_tokens": max_new_tokens, "questions": len(questions)}
     entry = manifest.entries()[name]
     return table, facts | {"source": entry.source, "sha256": entry.sha256}
 

@@ -97,8 +97,13 @@ def test_metrics_of_the_first_k_by_hand():
         "P": 0.5,
         "Success": 0.75,
     }
-    with pytest.raises(ValueError, match="k = 5, but a list holds 4 documents"):
+    with pytest.raises(ValueError, match="k = 5, but the longest list holds 4 documents"):
         lists.per_question(table, "answer", k=5)
+    short = table[(table["id"] != "q001") | (table["rank"] <= 2)]  # one list ends after two documents
+    by_id = lists.per_question(short, "answer", k=4).set_index("id")
+    assert by_id["P"].to_dict() == {"q000": table.query("id == 'q000'")["answer"].mean(), "q001": 0.25}
+    last = lists.end_to_end(short, "exact_match", k=4)
+    assert last["q001", "BM25"] == lists.end_to_end(table, "exact_match", k=2)["q001", "BM25"]
     with pytest.raises(ValueError, match="unknown column 'anser'"):
         lists.per_question(table, "anser", k=1)
 
