@@ -62,6 +62,15 @@ METHODS = {
     "SePer hard": (BLACK, "d"),
     "eRAG": (VERMILLION, "^"),
     "DENSE": (GREEN, "p"),
+    "DENSE-RAG": (GREEN, "8"),
+    "plain RAG": (BLACK, "s"),
+    "discrete semantic entropy": (PURPLE, "<"),
+    "U_eigv": (BLUE, "h"),
+    "U_deg": (VERMILLION, "D"),
+    "KLE heat": (BROWN, "*"),
+    "KLE Matern": (BLACK, "^"),
+    "certain": (BLUE, "^"),
+    "uncertain": (VERMILLION, "v"),
     "ECoRAG": (BROWN, "o"),
     "MoI": (BLUE, (4, 1, 0)),  # a star of four points
 }
