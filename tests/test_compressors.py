@@ -1,0 +1,239 @@
+"""Compressors on a tiny reader and an encoder made here: what is kept, in which order, and within which budget."""
+
+import json
+
+import numpy as np
+import pytest
+import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+from rag_utils import compressors, lm, weights
+from rag_utils.compressors import FEATURES, Head
+from rag_utils.data import Passage, Question
+from rag_utils.prompts import Prompt
+
+LETTERS = "abcdefgh"
+PASSAGES = [
+    Passage("p1", "Tower", "aaa b. ccc d.", ("aaa b.", "ccc d.")),
+    Passage("p2", "", "bbb 7 a. eee.", ("bbb 7 a.", "eee.")),
+]
+QUESTION = Question("q", "aa when", ("b",), "companion", gold=PASSAGES[:1], gold_sentences=((1,),))
+GIVEN = ([QUESTION], {"q": PASSAGES})
+SENTENCES = ["Tower: aaa b.", "Tower: ccc d.", "bbb 7 a.", "eee."]
+
+
+def encode(texts):
+    """How often each letter occurs, as rows of length 1."""
+    rows = np.array([[1e-3 + text.lower().count(letter) for letter in LETTERS] for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def reader(tmp_path):
+    profile = tiny.llama(tmp_path)
+    return lm.LanguageModel(weights.load(profile), profile, mode="fresh")
+
+
+def words(text):
+    return len(text.split())
+
+
+def test_sentences_stand_after_the_title_of_their_passage():
+    found = compressors.pieces(PASSAGES)
+    assert [piece.text for piece in found] == SENTENCES
+    assert [piece.id for piece in found] == ["p1:0", "p1:1", "p2:0", "p2:1"]
+    uncut = compressors.pieces([Passage("p", "T", "One is here. Two is not.")])
+    assert [piece.text for piece in uncut] == ["T: One is here.", "T: Two is not."]
+    with pytest.raises(ValueError, match="no passages"):
+        compressors.pieces([])
+
+
+def test_similarity_is_the_dot_product_and_each_text_is_embedded_once():
+    seen = []
+
+    def counted(texts):
+        seen.extend(texts)
+        return encode(texts)
+
+    score = compressors.similarity(counted)
+    [found] = score(["aa when"], [SENTENCES])
+    assert found == pytest.approx(encode(SENTENCES) @ encode(["aa when"])[0], abs=1e-6)
+    score(["aa when"], [SENTENCES[:2]])
+    assert len(seen) == len(set(seen)) == 5
+
+
+def test_a_head_moves_both_sides_by_its_low_rank_step():
+    rng = np.random.default_rng(0)
+    steps = [(rng.normal(size=(8, 2)), rng.normal(size=(2, 8))) for _ in range(2)]
+    [found] = compressors.similarity(encode, Head(*steps))(["aa when"], [SENTENCES])
+    whole = [np.eye(8) + down @ up for down, up in steps]
+    wanted = (encode(SENTENCES) @ whole[1]) @ (encode(["aa when"])[0] @ whole[0])
+    assert found == pytest.approx(wanted, abs=1e-6)
+    plain = compressors.similarity(encode)(["aa when"], [SENTENCES])[0]
+    assert not np.allclose(found, plain, atol=1e-3)  # a head that is left out is noticed
+    nothing = Head(*((down, 0 * up) for down, up in steps))
+    assert compressors.similarity(encode, nothing)(["aa when"], [SENTENCES])[0] == pytest.approx(plain, abs=1e-6)
+
+
+def test_the_best_sentences_come_first_and_ties_keep_the_order_of_the_passages():
+    score = compressors.similarity(encode)
+    order = np.argsort(-score(["aa when"], [SENTENCES])[0], kind="stable")
+    assert compressors.extractive(score, keep=3)(*GIVEN) == {"q": [SENTENCES[i] for i in order[:3]]}
+
+    def equal(questions, texts):
+        return [np.zeros(len(own)) for own in texts]
+
+    assert compressors.extractive(equal)(*GIVEN) == {"q": SENTENCES}
+
+
+@pytest.mark.parametrize(("enough", "kept"), [(1, 2), (2, 2), (3, 4), (9, 4)])
+def test_adaptive_adds_until_the_evaluator_says_yes(enough, kept):
+    score = compressors.similarity(encode)
+
+    def evaluator(questions, texts):
+        assert questions == ["aa when"]
+        return np.array([float(len(own) >= enough) for own in texts])
+
+    best = compressors.extractive(score)(*GIVEN)["q"]
+    assert compressors.adaptive(score, evaluator, step=2)(*GIVEN) == {"q": best[:kept]}
+    assert compressors.adaptive(score, evaluator, step=2, limit=3)(*GIVEN)["q"] == best[: min(kept, 3)]
+
+
+def test_features_by_hand():
+    score = compressors.similarity(encode)
+    [row] = compressors.features(["when did the bridge open"], [["the bridge", "open in 1894"]], score)
+    best = max(score(["when did the bridge open"], [["the bridge", "open in 1894"]])[0])
+    assert row.tolist() == pytest.approx([best, 0.5, 1, 1], abs=1e-6)  # bridge and open count, each text has one
+    [row] = compressors.features(["who opened it in 1894"], [["it was 1894"]], score)
+    assert row[2:].tolist() == [0, 0]
+    [row] = compressors.features(["how many in 1894"], [["in 1894"]], score)
+    assert row[2:].tolist() == [1, 0]  # the question's own number is no answer
+    with pytest.raises(ValueError, match="at least one text"):
+        compressors.features(["who"], [[]], score)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.text(alphabet="abc 19", min_size=1), min_size=2, max_size=5), st.text(alphabet="abc 19", min_size=1))
+def test_no_feature_falls_when_a_text_is_added(texts, question):
+    score = compressors.similarity(encode)
+    fewer, more = (compressors.features([f"when {question}"], [own], score)[0] for own in (texts[:-1], texts))
+    assert (more >= fewer - 1e-9).all()
+
+
+def test_the_small_evaluator_is_a_logistic_regression():
+    score = compressors.similarity(encode)
+    coefficients = {"intercept": -1.0, "coefficients": dict(zip(FEATURES, (2.0, 1.0, 0.5, -0.5), strict=True))}
+    [found] = compressors.small_evaluator(score, coefficients)(["aa when"], [SENTENCES[:1]])
+    [row] = compressors.features(["aa when"], [SENTENCES[:1]], score)
+    logit = -1 + 2 * row[0] + row[1] + 0.5 * row[2] - 0.5 * row[3]
+    assert found == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-6)
+
+
+def test_a_language_model_as_evaluator_weighs_its_two_verdicts(reader):
+    prompt = Prompt("evidence", "$question\n$documents\nScore:", chat=False)
+    asked = compressors.asked_evaluator(reader, prompt, verdicts=("a", "b"))
+    [found] = asked(["aa when"], [SENTENCES[:2]])
+    text = "aa when\nDocument: Tower: aaa b.\nDocument: Tower: ccc d.\nScore:"
+    yes, no = (tokens.sum() for tokens in reader.log_likelihood([text, text], ["a", "b"]))
+    assert found == pytest.approx(np.exp(yes) / (np.exp(yes) + np.exp(no)), abs=1e-6)
+
+
+def test_an_encoder_decoder_as_evaluator_takes_the_papers_two_tokens(tmp_path):
+    profile = tiny.t5(tmp_path)
+    model = lm.LanguageModel(weights.load(profile), profile, mode="fresh")
+    prompt = Prompt("evidence", "$question $documents", chat=False)
+    asked = compressors.asked_evaluator(model, prompt, verdicts=("<EVI>", "<NOT>"))
+    one, other = asked(["aa when"] * 2, [SENTENCES[:1], SENTENCES[2:]])
+    assert min(one, other) >= 0 and max(one, other) <= 1 and one != other
+
+
+def test_documents_and_gold_sentences():
+    assert compressors.first_documents(1)(*GIVEN) == {"q": ["Tower: aaa b. ccc d."]}
+    assert compressors.first_documents()(*GIVEN) == {"q": ["Tower: aaa b. ccc d.", "bbb 7 a. eee."]}
+    assert compressors.gold_sentences(*GIVEN) == {"q": ["Tower: ccc d."]}
+    unmarked = Question("q", "aa", ("b",), "nq", gold=PASSAGES[1:])
+    assert compressors.gold_sentences([unmarked], {}) == {"q": ["bbb 7 a.", "eee."]}
+    for wrong in (0, True, 1.5):
+        with pytest.raises(ValueError, match="whole number of at least 1"):
+            compressors.first_documents(wrong)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.integers(0, 40))
+def test_what_is_filled_fits_the_budget_or_is_one_text(lengths, budget):
+    texts = [" ".join(["w"] * length) for length in lengths]
+    kept = compressors.fill(texts, budget, words)
+    assert kept == texts[: len(kept)] and len(kept) >= 1
+    assert sum(map(words, kept)) <= budget or len(kept) == 1
+    if len(kept) < len(texts):
+        assert sum(map(words, [*kept, texts[len(kept)]])) > budget
+
+
+def test_a_random_choice_is_seeded_and_within_the_budget():
+    def kept(seed):
+        return compressors.at_random({"q": 6}, words, seed=seed)(*GIVEN)["q"]
+
+    assert kept(1) == kept(1) and {text for seed in range(20) for text in kept(seed)} == set(SENTENCES)
+    assert all(sum(map(words, kept(seed))) <= 6 for seed in range(20))
+
+
+def test_information_of_words_is_that_of_their_tokens(reader):
+    [found] = compressors.word_information(reader, PASSAGES[:1]).values()
+    [tokens] = reader.log_likelihood([""], ["aaa b. ccc d."])
+    assert [length for _, length in found] == [3, 3, 4, 3]  # bytes, the space before a word is its own
+    assert sum(total for total, _ in found) == pytest.approx(-tokens.sum())
+    assert found[0][0] == pytest.approx(-tokens[:3].sum())
+
+
+def test_pruning_keeps_what_is_least_expected_in_the_order_of_the_text(reader, monkeypatch):
+    table = {"p1": [(9.0, 1), (1.0, 1), (8.0, 2), (6.0, 1)], "p2": [(2.0, 1), (1.0, 1), (0.5, 1), (7.0, 1)]}
+    monkeypatch.setattr(compressors, "word_information", lambda reader, passages: table)
+    kept = compressors.informative_words(reader, {"q": 3})(*GIVEN)["q"]
+    assert kept == ["Tower: aaa d.", "eee."]  # 9, 7 and 6 a token; ccc has 8 of two tokens, so 4
+    monkeypatch.setattr(reader, "count_tokens", words)
+    sentences = compressors.informative_sentences(reader, {"q": 4})(*GIVEN)["q"]
+    assert sentences == [
+        "Tower: aaa b.",
+        "eee.",
+    ]  # means 5, 14 / 3, 3.5 / 3 and 7: eee., then the first, in the text's order
+
+
+def test_documents_are_ranked_by_how_probable_they_make_the_question(reader, monkeypatch):
+    asked = {}
+
+    def log_likelihood(contexts, continuations):
+        asked["contexts"], asked["continuations"] = contexts, continuations
+        return [np.array([-4.0, -4.0]), np.array([-1.0, -3.0])]
+
+    monkeypatch.setattr(reader, "log_likelihood", log_likelihood)
+    kept = compressors.likely_documents(reader, {"q": 99})(*GIVEN)["q"]
+    assert kept == ["bbb 7 a. eee.", "Tower: aaa b. ccc d."]  # the second is likelier, so it comes first
+    assert asked["contexts"][0] == "Document: Tower: aaa b. ccc d.\nQuestion:"
+    assert all(text.startswith(" aa when We can get") for text in asked["continuations"])
+    assert compressors.likely_documents(reader, {"q": 1})(*GIVEN)["q"] == kept[:1]
+
+
+def test_a_saved_head_and_evaluator_are_loaded_and_what_is_damaged_is_named(tmp_path):
+    rng = np.random.default_rng(0)
+    tensors = {
+        f"{side}.{part}": rng.normal(size=(8, 2) if part == "down" else (2, 8)).astype(np.float16)
+        for side in ("question", "sentence")
+        for part in ("down", "up")
+    }
+    save_file(tensors, tmp_path / "evidentiality.safetensors")
+    head = compressors.load_head("evidentiality", tmp_path)
+    assert np.array_equal(head.sentence[1], tensors["sentence.up"].astype(np.float32))
+    with pytest.raises(ValueError, match="unknown head"):
+        compressors.load_head("evidence", tmp_path)
+    with pytest.raises(ValueError, match=r"answerability\.safetensors is absent"):
+        compressors.load_head("answerability", tmp_path)
+    (tmp_path / "evidentiality.safetensors").write_bytes(b"short")
+    with pytest.raises(ValueError, match="absent or damaged"):
+        compressors.load_head("evidentiality", tmp_path)
+    with pytest.raises(ValueError, match=r"evaluator\.json is absent"):
+        compressors.load_evaluator(tmp_path)
+    (tmp_path / "evaluator.json").write_text(json.dumps({"intercept": 1, "coefficients": {}}))
+    with pytest.raises(ValueError, match="absent or damaged"):
+        compressors.load_evaluator(tmp_path)

@@ -1,0 +1,258 @@
+"""Mining and reading with a reader that finds what it is told to find, and the training script on labels made here."""
+
+import importlib.util
+import itertools
+import json
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from rag_utils import compressors, data, ecorag, evidence, results
+from rag_utils.cache import ROOT
+from rag_utils.data import Passage, Question
+from rag_utils.prompts import Prompt
+
+CLOSED, READ = Prompt("closed", "Q: $question", chat=False), Prompt("read", "$documents\nQ: $question", chat=False)
+PASSAGES = [
+    Passage("p1", "Bridge", "It opened in 1894. It is red.", ("It opened in 1894.", "It is red.")),
+    Passage("p2", "Storm", "Opened in 1849, some say.", ("Opened in 1849, some say.",)),
+]
+OPEN = Question("q1", "when did it open", ("1894",), "companion", gold=PASSAGES[:1], gold_sentences=((0,),))
+KNOWN = Question("q2", "what is red", ("the bridge",), "companion", gold=PASSAGES[:1], gold_sentences=((1,),))
+
+
+class Reader:
+    """Says 1894 if it sees it and is not told 1849 as well; knows what is red."""
+
+    def __init__(self):
+        self.asked = []
+
+    def generate(self, prompts, *, max_new_tokens):
+        self.asked.append(list(prompts))
+        return [[SimpleNamespace(text=self.reply(prompt))] for prompt in prompts]
+
+    def reply(self, prompt):
+        if "red" in prompt.split("Q: ")[1]:
+            return " the bridge"
+        return " 1894" if "1894" in prompt and "1849" not in prompt else " unknown"
+
+    def count_tokens(self, text):
+        return len(text.split())
+
+
+def test_labels_of_a_question_and_of_one_that_is_known_by_heart():
+    passages = {"q1": PASSAGES, "q2": PASSAGES[:1]}
+    table = evidence.mined(Reader(), [OPEN, KNOWN], passages, closed=CLOSED, read=READ)
+    assert table["label"].tolist() == ["strong", "weak", "distractor", "undefined", "undefined"]
+    assert table["closed"].tolist() == [0, 0, 0, 1, 1]
+    assert table["gold"].tolist() == [1, 0, 0, 0, 1]
+    assert table["answer"].tolist() == [1, 0, 0, 1, 1]  # the title is part of a sentence
+    assert table["whole"].tolist() == [0, 0, 0, 1, 1] and table["needed"].tolist() == [0] * 5
+    assert table["rank"].tolist() == [1, 2, 3, 1, 2]
+
+
+def test_leave_one_out_marks_the_passage_without_which_the_reader_is_wrong():
+    other = Passage("p3", "Tea", "Tea is warm.", ("Tea is warm.",))
+    table = evidence.mined(Reader(), [OPEN], {"q1": [PASSAGES[0], other]}, closed=CLOSED, read=READ)
+    assert table["needed"].tolist() == [1, 1, 0] and table["whole"].tolist() == [1, 1, 1]
+    alone = evidence.mined(Reader(), [OPEN], {"q1": PASSAGES[:1]}, closed=CLOSED, read=READ)
+    assert alone["needed"].tolist() == [1, 1]  # without its only passage the question is asked closed book
+
+
+def test_nothing_is_asked_twice_of_the_reader_in_one_call():
+    reader = Reader()
+    evidence.mined(reader, [OPEN, KNOWN], {"q1": PASSAGES, "q2": PASSAGES}, closed=CLOSED, read=READ)
+    assert all(len(set(call)) == len(call) for call in reader.asked)
+    assert [len(call) for call in reader.asked] == [
+        2,
+        3,
+        2,
+        2,
+        2,
+    ]  # closed, alone, beside, whole, without one (of the known question)
+
+
+def test_retrieved_lists_are_full_even_where_few_passages_share_a_word():
+    pool = [*PASSAGES, Passage("p3", "", "nothing at all")]
+    found = evidence.retrieved([OPEN], pool, k=3)["q1"]
+    assert sorted(passage.id for passage in found) == ["p1", "p2", "p3"] and found[-1].id == "p3"
+    assert len(evidence.retrieved([OPEN], pool, k=2)["q1"]) == 2
+
+
+def order(*best):
+    """A score that puts these sentences first."""
+
+    def score(questions, texts):
+        return [np.array([len(best) - best.index(t) if t in best else 0.0 for t in own]) for own in texts]
+
+    return score
+
+
+def test_alignment_by_hand():
+    scores = {"right": order("Bridge: It opened in 1894."), "second": order("Bridge: It is red.")}
+    table = evidence.alignment([OPEN], {"q1": PASSAGES}, scores).set_index("condition")
+    assert table.loc["right", ["ndcg_1", "ndcg_10", "r20"]].tolist() == [1, 1, 1]
+    assert table.loc["second", "ndcg_1"] == 0
+    assert table.loc["second", "ndcg_10"] == pytest.approx(1 / np.log2(3))
+    missed = evidence.alignment([OPEN], {"q1": PASSAGES[1:]}, scores)
+    assert missed[["ndcg_1", "ndcg_10", "r20"]].to_numpy().tolist() == [[0, 0, 0]] * 2  # not retrieved is missed
+    whole = evidence.alignment(
+        [OPEN], {"q1": PASSAGES}, {"storm": order("Storm: Opened in 1849, some say.")}, whole=True
+    )
+    assert whole["ndcg_10"].item() == pytest.approx(1 / np.log2(3))  # two passages, the wrong one first
+
+
+def test_reading_counts_tokens_and_asks_everything_in_one_call():
+    reader = Reader()
+    kept = {"closed book": None, "both": {"q1": ["a 1894", "b c"], "q2": ["x"]}}
+    table = evidence.read(reader, [OPEN, KNOWN], kept, closed=CLOSED, prompt=READ)
+    assert len(reader.asked) == 1 and len(reader.asked[0]) == 4
+    assert table[["id", "condition", "exact_match", "tokens", "texts"]].values.tolist() == [
+        ["q1", "closed book", 0.0, 0, 0],
+        ["q2", "closed book", 1.0, 0, 0],
+        ["q1", "both", 1.0, 4, 2],
+        ["q2", "both", 1.0, 1, 1],
+    ]
+    with pytest.raises(ValueError, match="kept nothing for question 'q1'"):
+        evidence.read(reader, [OPEN], {"none": {"q1": []}}, closed=CLOSED, prompt=READ)
+
+
+def test_agreement_of_an_evaluator_with_the_reader():
+    found = evidence.agreement([1, 1, 1, 0], [1, 0, 0, 1])
+    assert found == {"accuracy": 0.25, "precision": pytest.approx(1 / 3), "recall": 0.5, "F1": pytest.approx(0.4)}
+    turned = evidence.agreement([1, 0, 0, 1], [1, 1, 1, 0])
+    assert turned["precision"] == found["recall"] != found["precision"]  # the two sides are not the same
+    assert np.isnan(evidence.agreement([0, 0], [1, 0])["precision"])
+    with pytest.raises(ValueError, match="as many"):
+        evidence.agreement([1], [1, 0])
+
+
+# --- training ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """The training script on thirty questions whose evidence shares a letter pattern with them that the encoder sees weakly."""
+    spec = importlib.util.spec_from_file_location("training_evidence", ROOT / "training" / "evidence.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    questions, rows, pool = [], [], []
+    for i in range(30):
+        own = [
+            Passage(f"p{i}-{j}", "", f"text {i} {j}", (f"text {i} {j} first", f"text {i} {j} second")) for j in range(3)
+        ]
+        pool += own
+        questions.append(Question(f"q{i}", f"question {i}", ("x",), "companion", split="train", type="single"))
+        for j, passage in enumerate(own):
+            for place in range(2):
+                label = "strong" if j == place == 0 else "weak" if j == 0 else "distractor"
+                row = {"id": f"q{i}", "rank": 2 * j + place + 1, "passage": passage.id, "place": place, "closed": 0}
+                row |= {"label": label, "answer": int(place == 0), "gold": 0, "whole": 1, "needed": int(j == 0)}
+                rows.append(row)
+    monkeypatch.setattr(data, "load", lambda name: questions)
+    monkeypatch.setattr(data, "passages", lambda name: pool)
+    monkeypatch.setattr(results, "load", lambda chapter, name: (pd.DataFrame(rows), {"fingerprint": "f"}))
+    return module
+
+
+def encode(texts):
+    """Eight numbers by chance, but strong sentences have a little more of the first."""
+    rows = []
+    for text in texts:
+        rng = np.random.default_rng(abs(hash_of(text)))
+        rows.append(rng.normal(size=8) + (text.endswith("0 first") and " 0 first" in text) * np.eye(8)[0] * 3)
+    rows = np.array(rows, dtype=np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def hash_of(text):
+    return int(data.question_id(text), 16)
+
+
+def run(module, tmp_path, name, monkeypatch, *, stop_after=None):
+    def track(batches, **_):
+        yield from itertools.islice(batches, stop_after)
+        if stop_after is not None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "track", track)
+    places = ["--state", str(tmp_path / f"{name}-state"), "--out", str(tmp_path / name)]
+    module.main(
+        ["--rate", "0.02", "--epochs", "8", "--temperature", "0.2", "--rank", "2", "--save-every", "4", *places],
+        encode=encode,
+    )
+    return tmp_path / name
+
+
+def test_the_loss_that_is_trained_is_that_of_the_paper(script):
+    labels, scores = ["strong", "weak", "distractor", "strong", "undefined", "weak"], [0.3, 0.1, -0.4, 1.2, 5.0, 0.9]
+    for temperature in (1.0, 0.2):
+        ours = script.question_loss(torch.tensor(scores, dtype=torch.float64), labels, temperature).item()
+        assert ours == pytest.approx(ecorag.compressor_loss(scores, labels, temperature=temperature))
+    no_weak = script.question_loss(
+        torch.tensor(scores), ["strong", "distractor", "distractor", *["undefined"] * 3], 1.0
+    )
+    assert no_weak.item() == pytest.approx(ecorag.info_nce(0.3, [0.1, -0.4]))
+
+
+def test_negatives_are_drawn_by_the_shares_of_the_recipe(script):
+    chosen, rng = script.settings([]), random.Random(0)
+    assert (chosen.rate, chosen.epochs, chosen.temperature) == (5e-5, 4, 1.0)  # appendix B.1
+    assert chosen.positives * (1 + chosen.negatives) == 64 and chosen.weak_share == 0.15
+    labels = ["strong", *["weak"] * 5, *["distractor"] * 20]
+    for _ in range(20):
+        place, others = script.drawn(labels, "strong", chosen, rng)
+        assert place == 0 and len(set(others)) == 7
+        assert sum(labels[i] == "weak" for i in others) == 1
+        place, others = script.drawn(labels, "weak", chosen, rng)
+        assert labels[place] == "weak" and {labels[i] for i in others} == {"distractor"}
+    few = ["strong", *["weak"] * 5, "distractor"]
+    assert len(script.drawn(few, "strong", chosen, rng)[1]) == 6  # what is there, if there are not enough
+
+
+def test_training_lowers_the_loss_and_a_stopped_run_ends_the_same(script, tmp_path, monkeypatch):
+    whole = run(script, tmp_path, "whole", monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        run(script, tmp_path, "parts", monkeypatch, stop_after=5)
+    parts = run(script, tmp_path, "parts", monkeypatch)
+    for name in (*(f"{kind}.safetensors" for kind in compressors.HEADS), "evaluator.json"):
+        assert (whole / name).read_bytes() == (parts / name).read_bytes()
+    facts = json.loads((whole / "training.json").read_text())["heads"]["evidentiality"]
+    assert facts["history"][-1]["train"] < facts["history"][0]["train"]
+    assert facts["kept"]["development"] <= facts["history"][0]["development"]
+
+
+def test_what_each_kind_of_label_trains_on(script):
+    table, questions = results.load("", "")[0], data.load("companion")
+    found = {kind: script.examples(table, questions, kind) for kind in compressors.HEADS}
+    assert found["evidentiality"]["q0"][2] == ["strong", "weak", *["distractor"] * 4]
+    assert found["answerability"]["q0"][2] == ["strong", "distractor"] * 3
+    _, texts, labels = found["leave-one-out"]["q0"]
+    assert texts == ["text 0 0", "text 0 1", "text 0 2"] and labels == ["strong", "distractor", "distractor"]
+    table.loc[table["id"] == "q1", ["label", "answer"]] = ["undefined", 0]
+    assert "q1" not in script.examples(table, questions, "evidentiality")  # nothing to learn from
+
+
+def test_one_evidence_to_three_others_and_these_with_the_best_scores(script):
+    score = compressors.similarity(encode)
+    found = {"q": ("question 0", [f"text 0 {i} second" for i in range(8)], ["strong", *["distractor"] * 7])}
+    seen = {}
+    features = compressors.features
+
+    def remembered(asked, kept, score):
+        seen["kept"] = [one for [one] in kept]
+        return features(asked, kept, score)
+
+    script.compressors.features = remembered
+    try:
+        _, counts = script.fit_evaluator(found, score)
+    finally:
+        script.compressors.features = features
+    assert counts == {"evidence": 1, "not": 3}
+    values = dict(zip(found["q"][1], score(["question 0"], [found["q"][1]])[0], strict=True))
+    worst_kept = min(values[text] for text in seen["kept"][1:])
+    assert all(values[text] <= worst_kept for text in found["q"][1][1:] if text not in seen["kept"])
