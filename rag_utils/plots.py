@@ -62,20 +62,20 @@ METHODS = {
     "SePer hard": (BLACK, "d"),
     "eRAG": (VERMILLION, "^"),
     "DENSE": (GREEN, "p"),
-    "DENSE-RAG": (GREEN, "8"),
-    "plain RAG": (BLACK, "s"),
-    "discrete semantic entropy": (PURPLE, "<"),
-    "U_eigv": (BLUE, "h"),
-    "U_deg": (VERMILLION, "D"),
-    "KLE heat": (BROWN, "*"),
-    "KLE Matern": (BLACK, "^"),
-    "certain": (BLUE, "^"),
-    "uncertain": (VERMILLION, "v"),
     "ECoRAG": (BROWN, "o"),
     "MoI": (BLUE, (4, 1, 0)),  # a star of four points
 }
 WAYS = {"ours": (BLUE, "s"), "usual way": (VERMILLION, "o")}  # to compute the same
-MARKS = CONDITIONS | METHODS | WAYS  # name -> (colour, marker); no two share both
+UNCERTAINTIES = {  # drawn beside DENSE and semantic entropy
+    "discrete semantic entropy": (PURPLE, "8"),
+    "U_eigv": (BLUE, "h"),
+    "U_deg": (VERMILLION, "D"),
+    "KLE heat": (BROWN, "*"),
+    "KLE Matern": (BLACK, "^"),
+}
+PIPELINES = {"plain RAG": (BLACK, "s"), "DENSE-RAG": (GREEN, "8")}
+SIDES = {"certain": (BLUE, "^"), "uncertain": (VERMILLION, "v")}  # of a threshold
+MARKS = CONDITIONS | METHODS | WAYS | UNCERTAINTIES | PIPELINES | SIDES  # name -> (colour, marker); no two share both
 
 BETTER = {"higher": ", higher is better", "lower": ", lower is better", "neither": ""}
 TABLE_COLUMNS = ("group", "mark", "value", "low", "high")

@@ -16,7 +16,14 @@ from matplotlib.colors import to_rgb
 
 from rag_utils import plots, tree
 
-FAMILIES = (plots.CONDITIONS, plots.METHODS, plots.WAYS)
+FAMILIES = (
+    plots.CONDITIONS,
+    plots.METHODS,
+    plots.WAYS,
+    plots.UNCERTAINTIES,
+    plots.PIPELINES,
+    plots.SIDES,
+)
 VALUE = {"quantity": "F1", "unit": "0-1", "better": "higher"}
 
 
@@ -188,7 +195,8 @@ def linear(colour):
 
 def test_marks_are_distinct_and_stand_out_from_white():
     assert len(set(plots.MARKS.values())) == len(plots.MARKS) == sum(map(len, FAMILIES))
-    for family in FAMILIES:
+    beside = {name: plots.METHODS[name] for name in ("DENSE", "semantic entropy")}
+    for family in (*FAMILIES, plots.UNCERTAINTIES | beside):
         markers = [marker for _, marker in family.values()]
         assert len(set(markers)) == len(markers)  # never colour alone
     assert len({colour for colour, _ in plots.CONDITIONS.values()}) == len(plots.CONDITIONS)
