@@ -177,8 +177,8 @@ def train(kind: str, found: dict, encode: retrieve.Encoder, chosen: argparse.Nam
             losses = []
             for question, texts, labels in map(vectors.get, order[start : start + chosen.positives]):
 
-                def pick(higher: str, labels: list[str] = labels) -> tuple[int, list[int]]:
-                    return drawn(labels, higher, chosen, rng)  # noqa: B023
+                def pick(higher: str, labels: list[str] = labels, rng: random.Random = rng) -> tuple[int, list[int]]:
+                    return drawn(labels, higher, chosen, rng)
 
                 losses.append(question_loss(model(question, texts), labels, chosen.temperature, pick))
             torch.stack(losses).mean().backward()
