@@ -6,6 +6,7 @@ import json
 import random
 import sys
 
+import pandas as pd
 import pytest
 import tiny
 import torch
@@ -139,6 +140,30 @@ def test_the_shipped_adapter_is_small_and_says_what_it_is():
     assert profiles.get("embedded").adapter == str(folder)
     assert facts["base"] == weights.load(profiles.get("embedded-base")).fingerprint
     assert facts["questions"] > 1500 and facts["steps"] == len([row for row in facts["history"] if "loss" in row])
+
+
+def test_other_recipes_are_settings_of_the_script_and_the_page_gives_their_range(reader):
+    module, _ = reader
+    tried = pd.read_csv(ROOT / "data" / "reader" / "tried.csv")
+    settings = {"rate", "epochs", "two_passages", "negatives", "dropout", "seed"}
+    assert settings == set(tried.columns) - {"development_loss", "nq", "squad"} and settings <= set(
+        vars(module.settings())
+    )
+    page = (ROOT / "notebooks" / "11_reader.ipynb").read_text(encoding="utf-8")
+    for name in ("squad", "nq"):
+        assert f"{tried[name].min():.3f} to {tried[name].max():.3f}" in page
+
+
+def test_more_hard_negatives_come_where_they_are_asked_for(reader):
+    module, profile = reader
+    tokenizer = weights.load(profile).tokenizer
+    train, _ = module.questions(0, None)
+    negatives = train[1].gold * 3
+    lengths = {
+        len(module.example(train[0], negatives, tokenizer, two_passages=1, rng=random.Random(seed))[0])
+        for seed in range(9)
+    }
+    assert len(lengths) >= 3  # one, two or three of them
 
 
 def test_fusion_and_prompt_are_the_same_for_one_document():

@@ -43,6 +43,8 @@ def settings() -> argparse.Namespace:
         "--development", type=int, default=128, help="questions kept from training for the learning curve"
     )
     parser.add_argument("--two-passages", type=float, default=1 / 3, help="share of examples with a hard negative")
+    parser.add_argument("--negatives", type=int, default=1, help="hard negatives beside the gold passage, at most")
+    parser.add_argument("--dropout", type=float, default=0.0, help="of the adapter's inputs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=int, default=None, help="train on that many questions only")
     parser.add_argument("--save-every", type=int, default=20, help="steps")
@@ -75,11 +77,12 @@ def target(question: data.Question) -> str:
     return question.answers[0]
 
 
-def example(question, negative, tokenizer, *, two_passages: float, rng: random.Random) -> tuple[list[int], list[int]]:
+def example(question, negatives, tokenizer, *, two_passages: float, rng: random.Random) -> tuple[list[int], list[int]]:
     """Tokens of the prompt and of the answer, with chance deciding what stands beside the gold passage and how the question is spelled."""
     shown = [question.gold[0].text]
-    if negative and rng.random() < two_passages:
-        shown.insert(rng.randrange(2), negative[0].text)
+    if negatives and rng.random() < two_passages:
+        for negative in negatives[: rng.randint(1, len(negatives)) if len(negatives) > 1 else 1]:
+            shown.insert(rng.randrange(len(shown) + 1), negative.text)
     text = question.text
     if rng.random() < 0.5:
         text = text[:1].upper() + text[1:].rstrip("?") + "?"
@@ -97,11 +100,11 @@ def answer_loss(model, batch) -> torch.Tensor:
         tokens = (prompt + answer)[:-1]
         ids[row, : len(tokens)], mask[row, : len(tokens)] = torch.tensor(tokens), 1
     base = model.get_base_model()
-    hidden = base.model(input_ids=ids, attention_mask=mask).last_hidden_state
+    hidden = base.model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).last_hidden_state
     losses = []
     for row, (prompt, answer) in enumerate(batch):
         logits = base.lm_head(hidden[row, len(prompt) - 1 : len(prompt) + len(answer) - 1]).float()
-        losses.append(torch.nn.functional.cross_entropy(logits, torch.tensor(answer)))
+        losses.append(torch.nn.functional.cross_entropy(logits, torch.tensor(answer, device=logits.device)))
     return torch.stack(losses)
 
 
@@ -147,10 +150,16 @@ def main() -> None:
     chosen = settings()
     torch.manual_seed(chosen.seed)
     train, development = questions(chosen.development, chosen.limit)
-    negatives = retrieve.hard_negatives(train, data.passages("nq"), short="keep")
+    negatives = retrieve.hard_negatives(train, data.passages("nq"), k=chosen.negatives, short="keep")
     loaded = weights.load(profiles.get("embedded-base"))
     tokenizer = loaded.tokenizer
-    config = LoraConfig(r=chosen.rank, lora_alpha=2 * chosen.rank, target_modules=LINEAR, task_type="CAUSAL_LM")
+    config = LoraConfig(
+        r=chosen.rank,
+        lora_alpha=2 * chosen.rank,
+        lora_dropout=chosen.dropout,
+        target_modules=LINEAR,
+        task_type="CAUSAL_LM",
+    )
     model = get_peft_model(loaded.model.to(torch.bfloat16), config)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=chosen.rate, weight_decay=0.0)
@@ -180,6 +189,7 @@ def main() -> None:
     for [step] in track(([i] for i in range(first, len(plan))), what="training", total=len(plan) - first):
         if step % (len(plan) // (4 * chosen.epochs)) == 0:
             history.append({"step": step, "development_loss": development_loss()})
+        torch.manual_seed(1_000_003 * chosen.seed + step)  # dropout, the same after an interruption
         for group in optimizer.param_groups:
             group["lr"] = chosen.rate * rate(step)
         loss = 0.0
