@@ -142,8 +142,9 @@ def test_the_shipped_adapter_is_small_and_says_what_it_is():
     assert facts["questions"] > 1500 and facts["steps"] == len([row for row in facts["history"] if "loss" in row])
 
 
-def test_other_recipes_are_settings_of_the_script_and_the_page_gives_their_range(reader):
+def test_other_recipes_are_settings_of_the_script_and_the_page_gives_their_range(reader, monkeypatch):
     module, _ = reader
+    monkeypatch.setattr(sys, "argv", ["reader.py"])
     tried = pd.read_csv(ROOT / "data" / "reader" / "tried.csv")
     settings = {"rate", "epochs", "two_passages", "negatives", "dropout", "seed"}
     assert settings == set(tried.columns) - {"development_loss", "nq", "squad"} and settings <= set(
