@@ -20,6 +20,7 @@ from rag_utils.prompts import Prompt
 from rag_utils.stats import Correlation, correlation, correlation_difference, holm
 
 Drawn = dict[tuple[str, str], list[Generation]]  # (question id, context) -> samples
+Agreed = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]  # as `agreements` returns it
 # context -> passages by question id, best first; None is closed book
 Shown = dict[str, Mapping[str, Sequence[Passage]] | None]
 
@@ -46,7 +47,10 @@ VARIANTS = {
     "mean token log-likelihood as weight": "soft_token_mean",
     "hard, any answer": "hard_any",
     "hard, share of samples as weight": "hard_frequency",
+    "best answer, array as the code reads it": "soft_mixed",
+    "hard, the latest cluster takes over": "hard_latest",
 }
+MEASURES = [*METHODS.values(), *VARIANTS.values()]
 
 
 def contexts(
@@ -67,6 +71,20 @@ def contexts(
     return {CLOSED: None, GOLD: gold, NEGATIVE: negatives, **others, **alone}
 
 
+def prompts_of(
+    reader: LanguageModel, questions: Sequence[Question], contexts: Shown, *, closed: Prompt, read: Prompt
+) -> dict[tuple[str, str], str]:
+    """What the reader is asked, per (question id, context); arguments as in `draw`."""
+    return {
+        (question.id, name): prompt_text(
+            reader, *((closed, question, None) if shown is None else (read, question, shown[question.id]))
+        )
+        for name, shown in contexts.items()
+        for question in questions
+        if shown is None or shown.get(question.id)
+    }
+
+
 def draw(
     reader: LanguageModel,
     questions: Sequence[Question],
@@ -84,32 +102,28 @@ def draw(
                context is not asked there
     raises   : as `LanguageModel.generate`
     """
-    calls = {
-        (question.id, name): prompt_text(
-            reader, *((closed, question, None) if shown is None else (read, question, shown[question.id]))
-        )
-        for name, shown in contexts.items()
-        for question in questions
-        if shown is None or shown.get(question.id)
-    }
+    calls = prompts_of(reader, questions, contexts, closed=closed, read=read)
     replies = reader.generate(list(calls.values()), n=n, temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
     return dict(zip(calls, replies, strict=True))
 
 
-def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> pd.DataFrame:
+def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: Agreed | None = None) -> pd.DataFrame:
     """Each measure of METHODS (but LM as judge) and VARIANTS for each question and context, over the samples.
 
     judge   : says whether two answers mean the same; every distinct pair is judged once
+    agreed  : what it says, as `agreements` returns it, if that is there already
     returns : columns id, condition, the measures, right (share of samples that the judge accepts), clusters (meanings among the samples),
               n (samples) and steps (gold passages of the question)
-    source  : SePer, Table 2: similarity measures are means over the samples; entropy is the mean negative log-likelihood of a sample
+    source  : SePer, Table 2: similarity measures are means over the samples; entropy is the mean negative log-likelihood of a sample.
+              soft_mixed reads the numbers, which stand answer by answer, as if they stood sample by sample: the authors' code
     """
     by_id = {question.id: question for question in questions}
-    agreed, alike = agreements(judge, questions, drawn), _alike(by_id, drawn)
+    agreed, alike = agreed or agreements(judge, questions, drawn), _alike(by_id, drawn)
     table = []
     for (name, condition), replies in drawn.items():
         kernel, agree = agreed[name, condition]
-        texts, clusters, matches = [reply.text.strip() for reply in replies], *_meanings(kernel, agree)
+        texts, clusters, matches = [reply.text.strip() for reply in replies], *meanings(kernel, agree)
+        taken, taken_matches = meanings(kernel, agree, join="latest")
         whole = np.array([reply.log_likelihood for reply in replies])
         per_token = np.array([reply.token_log_likelihood.mean() for reply in replies])
         table.append(
@@ -126,6 +140,8 @@ def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> pd.DataFr
                 "soft_token_mean": seper.soft(per_token, kernel),
                 "hard_any": seper.hard(whole, clusters, matches, over_answers="any"),
                 "hard_frequency": seper.hard(whole, clusters, matches, weighting="frequency"),
+                "soft_mixed": seper.soft(whole, kernel.T.reshape(kernel.shape), over_answers="max"),
+                "hard_latest": seper.hard(whole, taken, taken_matches),
                 "right": float(np.mean(kernel.max(axis=1) >= THRESHOLD)),
                 "clusters": int(clusters.max() + 1),
                 "n": len(texts),
@@ -149,31 +165,35 @@ def repeated(
     fewest = min(map(len, drawn.values()))
     if fewest < times * longest:
         raise ValueError(f"{times} runs of {longest} need {times * longest} samples of each prompt, got {fewest}")
+    apart = {
+        (name, (condition, run)): replies[run * longest : (run + 1) * longest]
+        for (name, condition), replies in drawn.items()
+        for run in range(times)
+    }
     table = []
-    for (name, condition), (kernel, agree) in agreements(judge, questions, drawn).items():
-        whole = np.array([reply.log_likelihood for reply in drawn[name, condition]])
-        for run in range(times):
-            for size in sizes:
-                part = slice(run * longest, run * longest + size)
-                clusters, matches = _meanings(kernel[part], agree[part, part])
-                row = {"id": name, "condition": condition, "samples": size, "run": run}
-                row["seper_hard"] = seper.hard(whole[part], clusters, matches)
-                row["seper_soft"] = seper.soft(whole[part], kernel[part])
-                row["right"] = float(np.mean(kernel[part].max(axis=1) >= THRESHOLD))
-                table.append(row | {"steps": len(by_id[name].gold)})
+    for (name, (condition, run)), (kernel, agree) in agreements(judge, questions, apart).items():
+        whole = np.array([reply.log_likelihood for reply in apart[name, (condition, run)]])
+        for size in sizes:
+            part = slice(0, size)
+            clusters, matches = meanings(kernel[part], agree[part, part])
+            row = {"id": name, "condition": condition, "samples": size, "run": run}
+            row["seper_hard"] = seper.hard(whole[part], clusters, matches)
+            row["seper_soft"] = seper.soft(whole[part], kernel[part])
+            row["right"] = float(np.mean(kernel[part].max(axis=1) >= THRESHOLD))
+            table.append(row | {"steps": len(by_id[name].gold)})
     return pd.DataFrame(table)
 
 
-def changes(table: pd.DataFrame, *, against: str = CLOSED) -> pd.DataFrame:
+def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Sequence[str] = tuple(MEASURES)) -> pd.DataFrame:
     """What each context adds to each measure, question by question; measures that a useful passage lowers count the other way round.
 
-    table   : as `rows` returns it
+    table   : as `rows` returns it, possibly with more columns
     returns : columns id, condition and the measures; no rows for `against`
     raises  : ValueError if there is no such context, or a question was not asked under it
     source  : SePer, eq. 11, and the same difference for every other measure
     """
     check_name("condition", against, set(table["condition"]))
-    measures = [name for name in (*METHODS.values(), *VARIANTS.values()) if name in table]
+    measures = [name for name in measures if name in table]
     before = table[table["condition"] == against].set_index("id")[measures]
     after = table[table["condition"] != against]
     missing = sorted(set(after["id"]) - set(before.index))
@@ -257,10 +277,14 @@ def asked_judge(
         best = max(replies, key=lambda reply: reply.log_likelihood).text.strip()
         slots = {"question": by_id[name].text, "reference": by_id[name].answers[0], "answer": best or "no answer"}
         asked[name, condition] = reader.chat(prompt.fill(**slots)) if prompt.chat else prompt.fill(**slots)
-    texts = list(asked.values())
+    return dict(zip(asked, said_yes(reader, list(asked.values())).tolist(), strict=True))
+
+
+def said_yes(reader: LanguageModel, texts: Sequence[str]) -> np.ndarray:
+    """The probability of "Yes" against "No" as what follows each text, (texts,)."""
     said = reader.log_likelihood([text for text in texts for _ in range(2)], ["Yes", "No"] * len(texts))
     yes, no = (np.array([tokens.sum() for tokens in said[start::2]]) for start in (0, 1))
-    return dict(zip(asked, (1 / (1 + np.exp(no - yes))).round(6).tolist(), strict=True))
+    return (1 / (1 + np.exp(no - yes))).round(6)
 
 
 def benchmark(
@@ -288,7 +312,7 @@ def benchmark(
     asked = asked_judge(asker, questions, drawn, question_of_judge)
     table["lm_judge"] = [asked[row.id, row.condition] for row in table.itertuples()]
     facts["prompts"][question_of_judge.name] = question_of_judge.digest
-    return table, facts | {"asker": asker.fingerprint}
+    return table, facts | {"asker": asker.fingerprint, "measures": MEASURES}
 
 
 def repeated_benchmark(
@@ -317,6 +341,31 @@ def evouna_bertscores() -> tuple[pd.DataFrame, dict]:
     return pd.DataFrame(table.values()), {"source": entry.source, "sha256": entry.sha256, "encoder": "all-MiniLM-L6-v2"}
 
 
+def evouna_asked(asker: LanguageModel, n: int, *, prompt: Prompt) -> tuple[pd.DataFrame, dict]:
+    """A language model as judge of the answers to n questions of EVOUNA-NQ, best over the golds, and what it was asked with.
+
+    n       : questions, in the order of the hash of their text
+    prompt  : with the slots question, reference and answer
+    returns : (column id and, for each system, lm_SYSTEM, 0 .. 1; provenance)
+    source  : the rows of trained and untrained judges in SePer, Table 1, which are other and larger models
+    """
+    judged = sorted(data.load_judged("evouna_nq"), key=lambda question: data.question_id(question.question))[:n]
+    asked = {
+        (question.id, answer.system, place): prompt.fill(question=question.question, reference=gold, answer=answer.text)
+        for question in judged
+        for answer in question.answers
+        if answer.text.strip()
+        for place, gold in enumerate(question.golds)
+    }
+    texts = [asker.chat(text) if prompt.chat else text for text in asked.values()]
+    table: dict[str, dict] = {question.id: {"id": question.id} for question in judged}
+    for (name, system, _), value in zip(asked, said_yes(asker, texts).tolist(), strict=True):
+        table[name][f"lm_{system}"] = max(value, table[name].get(f"lm_{system}", 0.0))
+    entry = manifest.entries()["evouna_nq"]
+    facts = {"asker": asker.fingerprint, "prompts": {prompt.name: prompt.digest}, "questions": len(judged)}
+    return pd.DataFrame(table.values()), facts | {"source": entry.source, "sha256": entry.sha256}
+
+
 def facts_of(reader: LanguageModel, questions: Sequence[Question], samples: int, how: Mapping) -> dict:
     """What samples were drawn with: the reader, the prompts and everything else in `how`, the arguments of `draw`."""
     prompts = {one.name: one.digest for one in how.values() if isinstance(one, Prompt)}
@@ -331,7 +380,8 @@ def _drawn(reader: LanguageModel, name: str, n: int, samples: int, how) -> tuple
     pool = retrieve.own_distractors if name in ("hotpotqa", "musique") else data.passages(name)
     shown = contexts(questions, retrieve.hard_negatives(questions, pool, short="keep"))
     entry = manifest.entries()[name]
-    facts = facts_of(reader, questions, samples, how) | {"source": entry.source, "sha256": entry.sha256}
+    facts = facts_of(reader, questions, samples, how) | {"asked_for": n}
+    facts |= {"source": entry.source, "sha256": entry.sha256}
     return questions, draw(reader, questions, shown, n=samples, **how), facts
 
 
@@ -364,9 +414,7 @@ def _pair(a: str, b: str) -> tuple[str, str]:
     return (a, b) if a <= b else (b, a)
 
 
-def agreements(
-    judge: Judge, questions: Sequence[Question], drawn: Drawn
-) -> dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
+def agreements(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> Agreed:
     """Per question and context: the samples against the answers, (N, A) in [0, 1], and which samples mean the same, (N, N) bool.
 
     Every distinct pair of texts is judged once.
@@ -393,8 +441,13 @@ def agreements(
     return found
 
 
-def _meanings(kernel: np.ndarray, agree: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Clusters of samples, and which answers each of them matches, by its first member."""
-    clusters = seper.cluster(agree)
+def meanings(kernel: np.ndarray, agree: np.ndarray, *, join: str = "earliest") -> tuple[np.ndarray, np.ndarray]:
+    """Clusters of samples, and which answers each of them matches, by its first member.
+
+    kernel, agree : as `agreements` has them
+    join          : as in `seper.cluster`
+    returns       : (N,) int and (K, A) bool
+    """
+    clusters = seper.cluster(agree, join=join)
     firsts = [np.flatnonzero(clusters == k)[0] for k in range(clusters.max() + 1)]
     return clusters, kernel[firsts] >= THRESHOLD

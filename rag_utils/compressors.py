@@ -32,6 +32,7 @@ Evaluator = Callable[
 ]  # questions, kept texts of each -> P(sufficient)
 
 FOLDER = ROOT / "data" / "compressor"
+NQ_FOLDER = ROOT / "_build" / "compressor_nq"  # trained on NQ: measured, not shipped
 HEADS = ("evidentiality", "answerability", "leave-one-out")
 FEATURES = ("similarity", "words", "number wanted", "number there")
 STEP, LIMIT = 4, 20  # ECoRAG, appendix B.1

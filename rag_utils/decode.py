@@ -13,7 +13,7 @@ import torch
 
 from rag_utils.past import repeated
 from rag_utils.plain import state_of
-from rag_utils.reading import Count, Group, first_wanted, read_texts, start, token_scores, visit
+from rag_utils.reading import Count, Group, Warp, first_wanted, read_texts, start, token_scores, visit
 from rag_utils.tree import batches, prefix_tree, size
 
 Tokens = list[int]
@@ -78,20 +78,23 @@ def score(
     *,
     batch_tokens: int,
     count: Count | None = None,
+    warp: Warp | None = None,
 ) -> Iterator[list[tuple[int, np.ndarray, np.ndarray]]]:
     """Yield, batch by batch, (index, log-likelihood of each continuation token, lead of the likeliest token over it), in nats.
 
     The lead is 0 where the continuation's token is the likeliest one.
+
+    warp : the distribution is the softmax of warp(logits); None: the model's own
     """
     count = Count() if count is None else count
     if not shares_prefixes(model):
-        yield from _plain_scores(model, contexts, continuations, batch_tokens, count)
+        yield from _plain_scores(model, contexts, continuations, batch_tokens, count, warp)
         return
     texts = [[*context, *continuation] for context, continuation in zip(contexts, continuations, strict=True)]
     root = prefix_tree(texts, allowance=ALLOWANCE)
     count.distinct += size(prefix_tree(texts))
     wanted = first_wanted(root, [len(context) for context in contexts])
-    for ended, _, _ in visit(model, start(root), batch_tokens, count, wanted):
+    for ended, _, _ in visit(model, start(root), batch_tokens, count, wanted, warp):
         ways = [(pending.node, np.concatenate(pending.scores, axis=1)) for pending in ended]
         yield [(i, *way[:, len(contexts[i]) :]) for node, way in ways for i in node.ends]
 
@@ -195,11 +198,12 @@ def _plain(model, prompts, samples, batch_tokens: int, count: Count) -> Iterator
         yield Group(batch, [len(prompts[i]) for i in batch], state, logits)
 
 
-def _plain_scores(model, contexts, continuations, batch_tokens: int, count: Count):
+def _plain_scores(model, contexts, continuations, batch_tokens: int, count: Count, warp: Warp | None):
     lengths = [len(context) + len(continuation) for context, continuation in zip(contexts, continuations, strict=True)]
     kind = state_of(model)
     for batch in batches(lengths, batch_tokens):
         rows = kind.score(model, [contexts[i] for i in batch], [continuations[i] for i in batch])
+        rows = rows if warp is None else [warp(row) for row in rows]
         tokens = sum(lengths[i] for i in batch)
         count.computed, count.distinct = count.computed + tokens, count.distinct + tokens
         yield [(i, *token_scores(row, continuations[i])) for i, row in zip(batch, rows, strict=True)]

@@ -4,6 +4,8 @@ One row per question, retriever and rank. `whole_...` is the reader's score with
 `erag_...` its score with this document alone.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -33,6 +35,42 @@ def retrieved(questions: Sequence[Question], pool, *, k: int = 10) -> dict[str, 
     return {"BM25": retrieve.bm25(questions, pool, k=k), "dense": retrieve.dense(questions, pool, k=k)}
 
 
+def digest_of(pool: Sequence[Passage]) -> str:
+    """12 hex digits that tell one pool of passages from another."""
+    texts = json.dumps([[passage.id, passage.title, passage.text] for passage in pool])
+    return hashlib.sha256(texts.encode()).hexdigest()[:12]
+
+
+def retrieved_rows(questions: Sequence[Question], pool: Sequence[Passage], *, k: int = 10) -> tuple[pd.DataFrame, dict]:
+    """`retrieved` as rows that can be kept, so that nothing has to be embedded again.
+
+    returns : (columns id, condition (the retriever), rank (1 ..) and document; what they were found in)
+    """
+    rows = [
+        {"id": name, "condition": retriever, "rank": rank, "document": document}
+        for retriever, run in retrieved(questions, pool, k=k).items()
+        for name, scores in run.items()
+        for rank, document in enumerate(ranking(scores), 1)
+    ]
+    facts = {"k": k, "questions": len(questions), "passages": len(pool), "pool": digest_of(pool)}
+    return pd.DataFrame(rows), facts | {"encoder": "all-MiniLM-L6-v2"}
+
+
+def runs_of(rows: pd.DataFrame, questions: Sequence[Question], *, k: int) -> dict[str, Run]:
+    """The first k documents of each question in rows of `retrieved_rows`; the score of a document is 1 / rank.
+
+    returns : Run per retriever; the list of a question without rows is empty
+    raises  : ValueError for a k that no list reaches
+    """
+    runs: dict[str, Run] = {}
+    for retriever, part in _first(rows, k).groupby("condition", sort=False):
+        runs[retriever] = {question.id: {} for question in questions}
+        for name, document, rank in zip(part["id"], part["document"], part["rank"], strict=True):
+            if name in runs[retriever]:
+                runs[retriever][name][document] = 1 / rank
+    return runs
+
+
 def ask(
     reader: LanguageModel,
     questions: Sequence[Question],
@@ -56,28 +94,18 @@ def ask(
     ranked = {(q.id, name): ranking(run[q.id]) for name, run in runs.items() for q in questions}
     by_id = {question.id: question for question in questions}
 
-    def prompts_of(documents: Sequence[tuple[str, ...]], ids: Sequence[str]) -> list[str]:
-        return [
-            prompt_text(reader, prompt, by_id[name], [passages[one] for one in some])
-            for name, some in zip(ids, documents, strict=True)
-        ]
-
     pairs = list(dict.fromkeys((name, one) for (name, _), found in ranked.items() for one in found))
-    beginnings = list(
-        dict.fromkeys((name, *found[: depth + 1]) for (name, _), found in ranked.items() for depth in range(len(found)))
-    )
-    alone = prompts_of([(one,) for _, one in pairs], [name for name, _ in pairs])
-    said = {"erag": reader.generate(alone, max_new_tokens=max_new_tokens)}
-    if again:
-        said["again"] = reader.generate(alone, n=1, temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
-    longer = reader.generate(
-        prompts_of([rest for _, *rest in beginnings], [name for name, *_ in beginnings]), max_new_tokens=max_new_tokens
-    )
-    labels = {
-        kind: {pair: _scores(reply.text, by_id[pair[0]]) for pair, [reply] in zip(pairs, replies, strict=True)}
-        for kind, replies in said.items()
-    }
-    whole = {key: _scores(replies[0].text, by_id[key[0]]) for key, replies in zip(beginnings, longer, strict=True)}
+    beginnings = [(name, *found[:depth]) for (name, _), found in ranked.items() for depth in range(1, len(found) + 1)]
+
+    def said(shown: Sequence[tuple[str, ...]], **options) -> dict[tuple[str, ...], dict[str, float]]:
+        texts = [
+            prompt_text(reader, prompt, by_id[name], [passages[one] for one in documents]) for name, *documents in shown
+        ]
+        replies = reader.generate(texts, max_new_tokens=max_new_tokens, **options)
+        return {key: _scores(reply.text, by_id[key[0]]) for key, [reply] in zip(shown, replies, strict=True)}
+
+    whole = said(list(dict.fromkeys([*pairs, *beginnings])))  # one call, so that what prompts share is read once
+    labels = {"erag": whole} | ({"again": said(pairs, temperature=1.0, seed=seed)} if again else {})
     return pd.DataFrame(
         {
             "id": name,
@@ -169,12 +197,15 @@ def pairs(table: pd.DataFrame, score: str, *, k: int, columns: Mapping[str, str]
     return pd.concat(found, ignore_index=True)
 
 
-def grid(found: pd.DataFrame, *, method: str = "kendall", resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
+def grid(
+    found: pd.DataFrame, *, method: str = "kendall", resamples: int = 1000, permutations: int = 199, seed: int = 0
+) -> pd.DataFrame:
     """Correlation over questions of each metric under each annotation with the reader's score: the cells of eRAG's Table 1.
 
-    found   : as `pairs` returns it
-    returns : index (annotation, metric), a column per retriever, cells Correlation; None where a column is constant, NaN where the metric
-              does not exist
+    found        : as `pairs` returns it
+    permutations : behind the p value of fewer than 30 questions
+    returns      : index (annotation, metric), a column per retriever, cells Correlation; None where a column is constant, NaN where the
+                   metric does not exist
     """
     cells = {}
     for (title, condition), part in found.groupby(["annotation", "condition"], sort=False):
@@ -182,7 +213,7 @@ def grid(found: pd.DataFrame, *, method: str = "kendall", resamples: int = 1000,
             values = part[metric]
             if values.notna().all():
                 varies = np.ptp(values.to_numpy()) > 0 and np.ptp(part["whole"].to_numpy()) > 0
-                options = {"method": method, "resamples": resamples, "rng": seed}
+                options = {"method": method, "resamples": resamples, "permutations": permutations, "rng": seed}
                 cells[title, metric, condition] = correlation(values, part["whole"], **options) if varies else None
     index = pd.MultiIndex.from_tuples(cells, names=["annotation", "metric", "condition"])
     return pd.Series(list(cells.values()), index=index, dtype=object).unstack("condition", sort=False)

@@ -4,7 +4,7 @@ Segments are read in batches bounded by a budget of tokens. One branch is finish
 only while something below still needs them: memory follows the budget, not the number of texts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ PASS = 3072  # tokens of one pass: enough for full speed, and few enough that wh
 LOGITS = 1024  # positions whose logits one pass may leave
 SLICE = 256  # positions whose distribution over the vocabulary is held at once
 UNKNOWN = np.full((2, 1), np.nan)
+Warp = Callable[[torch.Tensor], torch.Tensor]  # logits (n, vocabulary) -> the same with some changed or -inf
 
 
 @dataclass
@@ -54,15 +55,25 @@ def start(root: Node) -> list[Pending]:
     return [Pending(node, None, [], UNKNOWN) for node in nodes]
 
 
-def visit(model, waiting: list[Pending], batch_tokens: int, count: Count, wanted: dict[int, int] | None):
+def visit(
+    model,
+    waiting: list[Pending],
+    batch_tokens: int,
+    count: Count,
+    wanted: dict[int, int] | None,
+    warp: Warp | None = None,
+):
     """Read the segments and all below them, one batch at a time.
 
     yields : (segments that end a text, their keys and values, logits of their last tokens)
     wanted : per node (by id) the first position whose token is to be scored, and then only the scores are kept; None scores nothing
+    warp   : what becomes of all logits before tokens are scored by them
     """
     for chosen, keep in _portions(waiting, batch_tokens, wanted):
         packed = Packed([pending.node.tokens for pending in chosen], [pending.past for pending in chosen])
         logits = packed.run(model, keep)
+        if warp is not None:
+            logits = [warp(row) for row in logits]
         count.computed += sum(len(pending.node.tokens) for pending in chosen)
         below = []
         for row, pending in enumerate(chosen):
@@ -86,7 +97,7 @@ def visit(model, waiting: list[Pending], batch_tokens: int, count: Count, wanted
             last = torch.stack([logits[row][-1] for row in ended])
             yield [chosen[row] for row in ended], [packed.rows[row] for row in ended], last
         del packed, logits
-        yield from visit(model, below, batch_tokens, count, wanted)
+        yield from visit(model, below, batch_tokens, count, wanted, warp)
 
 
 def _portions(waiting: list[Pending], batch_tokens: int, wanted) -> Iterator[tuple[list[Pending], list[int]]]:

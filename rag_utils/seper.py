@@ -16,27 +16,31 @@ from rag_utils.names import check_name
 WEIGHTINGS = ("likelihood", "frequency")
 
 
-def cluster(entails):
+def cluster(entails, *, join="earliest"):
     """The cluster of each sample: it joins the earliest one whose first member it entails and is entailed by.
 
     entails : (N, N) bool, row = premise, column = hypothesis; the diagonal is not looked at
+    join    : "earliest", or "latest": a later first member takes over samples that are in an earlier cluster
     returns : (N,) int, ids 0, 1, ... in the order of each cluster's first member
-    raises  : ValueError if not square, empty or not True and False
+    raises  : ValueError if not square, empty or not True and False; unknown names
     source  : SePer, Definition 2 and eq. 4; Kuhn et al. 2023. Only the first member is compared, so two members need not entail each
-              other. Deviation: in the authors' code a later first member takes over samples that are in an earlier cluster; here
-              nobody is moved
+              other. "latest" is the authors' code; here nobody is moved by default
 
     >>> cluster([[True, True, False], [True, True, True], [False, True, True]])   # 2 agrees with 1, but 0 came first
     array([0, 0, 1])
+    >>> cluster([[True, False, True], [False, True, True], [True, True, True]], join="latest")   # 2 agrees with 0 and with 1
+    array([0, 1, 1])
     """
+    check_name("join", join, ("earliest", "latest"))
     entails = _flags("entails", entails)
     if entails.shape[0] != entails.shape[1]:
         raise ValueError(f"entails must be (N, N), one row and one column per sample; got shape {entails.shape}")
     both = entails & entails.T
     first_members, ids = [], np.empty(len(both), dtype=int)
     for sample in range(len(both)):
-        ids[sample] = next((k for k, first in enumerate(first_members) if both[sample, first]), len(first_members))
-        if ids[sample] == len(first_members):
+        agreed = [k for k, first in enumerate(first_members) if both[sample, first]]
+        ids[sample] = agreed[0 if join == "earliest" else -1] if agreed else len(first_members)
+        if not agreed:
             first_members.append(sample)
     return ids
 

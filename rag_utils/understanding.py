@@ -2,13 +2,11 @@
 
 One row per question and condition; reply 0 is the one to the original context, and the one whose correctness counts.
 
-    other = dict(zip(texts, rephrase(asker, texts, prompt), strict=True))
-    said = {(name, "edits"): replies for name, replies in replies_under_edits(reader, questions, shown, other, prompt=read).items()}
-    table = rows(questions, said, agreements(judge.equivalent, questions, said))
+    said = replies_under_edits(reader, questions, shown, other, prompt=read)  # `rephrasing`
+    table = judged(judge, questions, {"edits": said})
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -18,11 +16,10 @@ from rag_utils.beliefs import Drawn
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
 from rag_utils.lm import Generation, LanguageModel
-from rag_utils.measure import prompt_text, sample
-from rag_utils.names import check_name
+from rag_utils.measure import sample
 from rag_utils.prompts import Prompt
-from rag_utils.stats import Difference, Estimate, aurac, auroc, holm, mean_interval, statistic_interval
-from rag_utils.tree import prefix_tree, size
+from rag_utils.rephrasing import faithful, filtered, lost, rephrase, replies_under_edits, samples
+from rag_utils.stats import mean_interval, statistic_interval
 
 # questions, premises, hypotheses -> how far each premise entails its hypothesis, 0 .. 1
 Entails = Callable[[Sequence[str], Sequence[str], Sequence[str]], np.ndarray]
@@ -39,80 +36,10 @@ MEASURES = {
     "KLE heat": "kle_heat",
     "KLE Matern": "kle_matern",
 }
-AREAS = {"AUROC": auroc, "AURAC": aurac}
 WORDS = ("entailment", "contradiction", "neutral")
 
 
-# --- asking ----------------------------------------------------------------------------------------
-
-
-def rephrase(asker: LanguageModel, texts: Sequence[str], prompt: Prompt, *, max_new_tokens: int = 128) -> list[str]:
-    """Each text in other words, greedily, up to the first line break.
-
-    prompt  : with the slot text
-    returns : one string per text; a reply that is empty gives the text itself, which is then an edit that changes nothing
-    source  : DENSE, eq. 3. A small model leaves things out, and nothing here checks that: see `faithful`
-    """
-    filled = [prompt.fill(text=text) for text in texts]
-    asked = [asker.chat(text) if prompt.chat else text for text in filled]
-    replies = asker.generate(asked, max_new_tokens=max_new_tokens)
-    return [said[0].text.strip() or text for text, said in zip(texts, replies, strict=True)]
-
-
-def replies_under_edits(
-    reader: LanguageModel,
-    questions: Sequence[Question],
-    shown: Mapping[str, Sequence[Passage]],
-    rephrased: Mapping[str, str],
-    *,
-    prompt: Prompt,
-    temperature: float = 0.0,
-    max_new_tokens: int = 24,
-    seed: int = 0,
-) -> dict[str, list[Generation]]:
-    """The reply to the original context and, per passage, the reply when that passage alone is in other words.
-
-    shown       : per question id the k passages of its context, best first
-    rephrased   : text of a passage -> the same in other words
-    temperature : 0 is greedy; else one sample from each context
-    returns     : per question id k + 1 replies, the one to the original context first
-    raises      : ValueError if a passage has no other words, or as `LanguageModel.generate`
-    source      : DENSE, eq. 4, by `dense.single_edit_contexts`
-    """
-    missing = sum(passage.text not in rephrased for question in questions for passage in shown[question.id])
-    if missing:
-        raise ValueError(f"{missing} passages that are shown have no other words; rephrase them first")
-    asked: dict[str, list[str]] = {}
-    for question in questions:
-        passages = shown[question.id]
-        texts = [passage.text for passage in passages]
-        contexts = dense.single_edit_contexts(texts, [rephrased[text] for text in texts])
-        asked[question.id] = [
-            prompt_text(reader, prompt, question, _in_words(passages, context)) for context in contexts
-        ]
-    flat = [text for some in asked.values() for text in some]
-    replies = iter(reader.generate(flat, temperature=temperature, max_new_tokens=max_new_tokens, seed=seed))
-    return {name: [next(replies)[0] for _ in some] for name, some in asked.items()}
-
-
-def samples(
-    reader: LanguageModel,
-    questions: Sequence[Question],
-    shown: Mapping[str, Sequence[Passage]],
-    *,
-    prompt: Prompt,
-    temperature: float,
-    n: int = 10,
-    max_new_tokens: int = 24,
-    seed: int = 0,
-) -> dict[str, list[Generation]]:
-    """n replies to the original context alone, per question id: what the other measures look at.
-
-    The first of them is the reply 0 of `replies_under_edits` at the same temperature and seed.
-    """
-    asked = [prompt_text(reader, prompt, question, shown[question.id]) for question in questions]
-    how = {"n": n, "temperature": temperature, "max_new_tokens": max_new_tokens, "seed": seed}
-    return dict(zip([question.id for question in questions], reader.generate(asked, **how), strict=True))
+# --- agreement -------------------------------------------------------------------------------------
 
 
 def entailment(
@@ -131,9 +58,6 @@ def entailment(
     said = asker.log_likelihood([text for text in asked for _ in WORDS], list(WORDS) * len(asked))
     entails, *others = (np.array([tokens.sum() for tokens in said[place :: len(WORDS)]]) for place in range(len(WORDS)))
     return entails - np.max(others, axis=0)
-
-
-# --- agreement -------------------------------------------------------------------------------------
 
 
 def agreements(entails: Entails, questions: Sequence[Question], said: Drawn) -> Agreements:
@@ -155,6 +79,9 @@ def agreements(entails: Entails, questions: Sequence[Question], said: Drawn) -> 
         return np.array([[1.0 if a == b else found[question, a, b] for b in texts] for a in texts])
 
     return {key: matrix(text_of[key[0]], [reply.text.strip() for reply in replies]) for key, replies in said.items()}
+
+
+# --- tables ----------------------------------------------------------------------------------------
 
 
 def measures(agreement: np.ndarray, log_likelihood: np.ndarray) -> dict[str, float]:
@@ -259,101 +186,15 @@ def edits(
     )
 
 
-def faithful(
-    judge: Judge, texts: Sequence[str], rephrased: Sequence[str], *, question: str = "What is said?"
-) -> np.ndarray:
-    """P(the text in other words still says the same), by a judge that was made for answers.
+def overlap_entropy(replies: Sequence[Generation]) -> float:
+    """DENSE of replies that nobody judges: the link of two is the share of words that they have in common, in order.
 
-    question : what both texts are taken as answers to
-    returns  : (n,) float, 0 .. 1
-    source   : DENSE, appendix D and Table 6
+    returns : float, nats, 0 (all the same) .. log n (no word in common)
+    source  : DENSE, eq. 6 with ROUGE-L for w; not in the paper. For replies of whole sentences, for which a yes or no is too coarse
     """
-    return judge.equivalent([question] * len(texts), texts, rephrased)
-
-
-def without_unfaithful(
-    said: Mapping[str, list[Generation]], shown: Mapping[str, Sequence[Passage]], unfaithful: set[str]
-) -> dict[str, list[Generation]]:
-    """The replies as if a passage that was rephrased badly had not been rephrased: the reply to the original context in its place.
-
-    said, shown : as `replies_under_edits` returns and takes them, greedy
-    unfaithful  : texts of passages whose other words do not count
-    """
-    return {
-        name: [replies[0]]
-        + [
-            replies[0] if passage.text in unfaithful else reply
-            for passage, reply in zip(shown[name], replies[1:], strict=True)
-        ]
-        for name, replies in said.items()
-    }
-
-
-# --- how well a measure ranks ----------------------------------------------------------------------
-
-
-def area_difference(
-    a: Sequence[float],
-    b: Sequence[float],
-    correct: Sequence[float],
-    *,
-    area: str = "AUROC",
-    groups: Sequence[str] | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Difference:
-    """How much better uncertainty a tells right from wrong replies than b does, over the same rows.
-
-    a, b, correct : (n,) as `stats.auroc` takes them
-    area          : "AUROC" or "AURAC"
-    groups        : (n,) names of parts that are ranked apart, such as data sets: the area is then the mean over parts, and each part is
-                    resampled in itself
-    returns       : Difference; p two-sided, by inverting the bootstrap interval
-    raises        : ValueError as `stats.auroc`, and if a part holds right or wrong replies only
-    source        : Efron and Tibshirani 1993, section 15.4. Resamples with right or with wrong replies only are left out
-    """
-    function = AREAS[check_name("area", area, AREAS)]
-    a, b, correct = (np.asarray(values, dtype=float) for values in (a, b, correct))
-    codes = np.zeros(len(a), int) if groups is None else pd.factorize(np.asarray(groups))[0]
-    parts = [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]
-    if any(np.ptp(correct[some]) == 0 for some in parts):
-        raise ValueError("correct must hold right and wrong replies in every part; one holds one kind only")
-    rng, gaps, draws = np.random.default_rng(seed), [], []
-    for some in parts:
-        counts = _counts(len(some), resamples, rng)
-        of_a, of_b = (area_draws(values[some], correct[some], counts, area=area) for values in (a, b))
-        gaps.append(function(a[some], correct[some]) - function(b[some], correct[some]))
-        draws.append(of_a - of_b)
-    draws = np.mean(draws, axis=0)
-    draws = draws[np.isfinite(draws)]
-    low, high = np.quantile(draws, [0.025, 0.975])
-    tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
-    p_value = min(1.0, 2 * (1 + int(tail)) / (1 + len(draws)))
-    return Difference(float(np.mean(gaps)), float(low), float(high), len(a), p_value, undefined=resamples - len(draws))
-
-
-def area_draws(uncertainty: np.ndarray, correct: np.ndarray, counts: np.ndarray, *, area: str = "AUROC") -> np.ndarray:
-    """The area of many resamples at once, as `stats.auroc` and `stats.aurac` have it for one.
-
-    uncertainty, correct : (n,)
-    counts               : (resamples, n) whole numbers, how often each resample holds each row
-    returns              : (resamples,); NaN where a resample has right or wrong replies only, for either area
-    """
-    order = np.argsort(uncertainty, kind="stable")
-    value, right, counts = uncertainty[order], correct[order].astype(float), counts[:, order].astype(float)
-    starts = np.flatnonzero(np.diff(value, prepend=np.nan) != 0)  # of equal values
-    size, hit = (np.add.reduceat(part, starts, axis=1) for part in (counts, counts * right))
-    n, hits = size.sum(axis=1), hit.sum(axis=1)
-    before, hit_before = size.cumsum(axis=1) - size, hit.cumsum(axis=1) - hit
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if area == "AUROC":  # pairs of a right reply and a more uncertain wrong one, ties one half
-            found = ((size - hit) * (hit_before + hit / 2)).sum(axis=1) / (hits * (n - hits))
-        else:  # accuracy on the first m, m = 1 .. n: within equal values it moves evenly, and the sum over 1/m is a harmonic number
-            harmonic = np.concatenate([[0.0], (1 / np.arange(1, int(n.max()) + 1)).cumsum()])
-            share = np.where(size > 0, hit / size, 0.0)
-            between = harmonic[(before + size).astype(int)] - harmonic[before.astype(int)]
-            found = ((hit_before - share * before) * between + share * size).sum(axis=1) / n
-    return np.where((hits > 0) & (hits < n), found, np.nan)
+    texts = [reply.text.strip() for reply in replies]
+    links = np.array([[1.0 if a == b else similarity.rouge_l(a, [b]) for b in texts] for a in texts])
+    return dense.degree_entropy((links + links.T) / 2)
 
 
 def side_by_side(edited: pd.DataFrame, drawn: pd.DataFrame) -> pd.DataFrame:
@@ -363,66 +204,6 @@ def side_by_side(edited: pd.DataFrame, drawn: pd.DataFrame) -> pd.DataFrame:
     """
     others = [column for column in MEASURES.values() if column != "dense"]
     return edited.drop(columns=others).merge(drawn[["id", *others]], on="id", validate="one_to_one")
-
-
-def areas(
-    table: pd.DataFrame,
-    *,
-    score: str = "exact_match",
-    measures: Mapping[str, str] = MEASURES,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """AUROC and AURAC of each measure, with intervals: the cells of DENSE, Tables 1 and 8.
-
-    table   : as `rows` or `side_by_side` return it, one row per question; score: a column of 0 and 1
-    returns : index the titles of measures, columns AUROC and AURAC, cells stats.Estimate; None where every reply is right or none is
-    """
-    varies = table[score].nunique() > 1
-    correct, n = table[score].to_numpy(float), len(table)
-    counts = _counts(n, resamples, np.random.default_rng(seed))
-
-    def cell(column: str, area: str) -> Estimate | None:
-        if not varies:
-            return None
-        values = table[column].to_numpy(float)
-        draws = area_draws(values, correct, counts, area=area)
-        draws = draws[np.isfinite(draws)]
-        low, high = np.quantile(draws, [0.025, 0.975])
-        value = AREAS[area](values, correct)
-        return Estimate(value, float(low), float(high), n, undefined=resamples - len(draws))
-
-    cells = {title: {area: cell(column, area) for area in AREAS} for title, column in measures.items()}
-    return pd.DataFrame(cells, dtype=object).T
-
-
-def ahead(
-    table: pd.DataFrame,
-    *,
-    score: str = "exact_match",
-    groups: str | None = None,
-    areas: Sequence[str] = tuple(AREAS),
-    resamples: int = 1000,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """DENSE minus each other measure, in AUROC and AURAC, on the same questions.
-
-    table   : as `side_by_side` returns it, or several of them below one another with a column `groups` that names them
-    returns : columns measure, area, value, low, high, n, p_value, p_holm (adjusted for all rows); no rows where every reply is right or
-              none is
-    """
-    if table[score].nunique() < 2:
-        return pd.DataFrame(columns=["measure", "area", "value", "low", "high", "n", "p_value", "p_holm"])
-    how = {"groups": None if groups is None else table[groups], "resamples": resamples, "seed": seed}
-    found = [
-        {"measure": title, "area": area}
-        | vars(area_difference(table["dense"], table[column], table[score], area=area, **how))
-        for title, column in MEASURES.items()
-        if column != "dense"
-        for area in areas
-    ]
-    gaps = pd.DataFrame(found).drop(columns="undefined")
-    return gaps.assign(p_holm=holm(gaps["p_value"]))
 
 
 def sides(
@@ -452,25 +233,7 @@ def sides(
     return pd.DataFrame(found).drop(columns="undefined")
 
 
-def cost(reader: LanguageModel, questions: Sequence[Question], shown, rephrased, *, prompt: Prompt) -> pd.DataFrame:
-    """What DENSE asks of a model for each question, counted before anything is asked.
-
-    shown, rephrased : as in `replies_under_edits`
-    returns          : columns id, k, contexts (k + 1), tokens (of all contexts, each read in full), distinct (each common beginning read
-                       once), alone (of the original context), entailments (both ways between all replies)
-    source           : DENSE, appendix L, which counts calls: k rephrasings, k + 1 replies, O(k^2) entailments
-    """
-    table = []
-    for question in questions:
-        passages = shown[question.id]
-        texts = [passage.text for passage in passages]
-        contexts = dense.single_edit_contexts(texts, [rephrased[text] for text in texts])
-        encoded = [reader.encode(prompt_text(reader, prompt, question, _in_words(passages, some))) for some in contexts]
-        n = len(contexts)
-        row = {"id": question.id, "k": n - 1, "contexts": n, "tokens": sum(map(len, encoded))}
-        row |= {"distinct": size(prefix_tree(encoded)), "alone": len(encoded[0]), "entailments": n * (n - 1)}
-        table.append(row)
-    return pd.DataFrame(table)
+# --- public benchmarks -----------------------------------------------------------------------------
 
 
 def benchmark(
@@ -491,8 +254,9 @@ def benchmark(
     """`rows` on a public benchmark, greedy under edits and sampled under the original context: numbers per question only.
 
     n       : questions; those for which fewer than k passages are found are left out and counted
-    returns : (rows with the conditions "edits" (greedy), "samples", and "faithful" (the edits, `without_unfaithful`), and a column
-              unfaithful, the number of such passages in the context; what they were measured with)
+    returns : (rows with the conditions of `rephrasing.filtered` (greedy) and "samples", and the columns unfaithful and lost, how many
+              passages of the context were rephrased so that the judge does not accept it or that an answer is gone; what they were
+              measured with)
     """
     questions = sample(name, min(n, len(data.load(name))))
     own = name in ("hotpotqa", "musique")
@@ -504,23 +268,22 @@ def benchmark(
     texts = list(dict.fromkeys(passage.text for some in shown.values() for passage in some))
     longest = max(map(asker.count_tokens, texts))
     other = rephrase(asker, texts, rephrase_prompt, max_new_tokens=min(longest, 200))
-    unfaithful = {text for text, p in zip(texts, faithful(judge, texts, other), strict=True) if p < THRESHOLD}
+    other = dict(zip(texts, other, strict=True))
+    accepted = faithful(judge, texts, [other[text] for text in texts]) >= THRESHOLD
+    unfaithful = {text for text, yes in zip(texts, accepted, strict=True) if not yes}
     how = {"prompt": prompt, "max_new_tokens": max_new_tokens, "seed": seed}
-    edited = replies_under_edits(reader, asked, shown, dict(zip(texts, other, strict=True)), **how)
+    edited = replies_under_edits(reader, asked, shown, other, **how)
     drawn = samples(reader, asked, shown, temperature=temperature, n=draws, **how)
-    kinds = {"edits": edited, "samples": drawn, "faithful": without_unfaithful(edited, shown, unfaithful)}
-    table = judged(judge, asked, kinds)
+    table = judged(judge, asked, filtered(edited, asked, shown, other, unfaithful) | {"samples": drawn})
     table["unfaithful"] = table["id"].map({key: sum(p.text in unfaithful for p in some) for key, some in shown.items()})
+    table["lost"] = table["id"].map({q.id: len(lost(q, shown[q.id], other)) for q in asked})
     entry = manifest.entries()[name]
     facts = {"reader": reader.name, "fingerprint": reader.fingerprint, "asker": asker.fingerprint}
     facts |= {"dtype": reader.profile.dtype, "prompts": {one.name: one.digest for one in (prompt, rephrase_prompt)}}
     facts |= {"k": k, "temperature": temperature, "samples": draws, "max_new_tokens": max_new_tokens, "seed": seed}
     facts |= {"questions": len(asked), "left_out": len(questions) - len(asked), "passages": len(texts)}
+    facts |= {"accepted": int(accepted.sum())}
     return table, facts | {"source": entry.source, "sha256": entry.sha256}
-
-
-def _in_words(passages: Sequence[Passage], texts: Sequence[str]) -> list[Passage]:
-    return [replace(passage, text=text, sentences=()) for passage, text in zip(passages, texts, strict=True)]
 
 
 def _right(reply: Generation, references: Sequence[str]) -> float:
@@ -529,8 +292,3 @@ def _right(reply: Generation, references: Sequence[str]) -> float:
 
 def _certain_minus_uncertain(uncertain: np.ndarray, values: np.ndarray) -> float:
     return float(values[~uncertain].mean() - values[uncertain].mean())
-
-
-def _counts(n: int, resamples: int, rng: np.random.Generator) -> np.ndarray:
-    """How often each of n rows is in each resample, (resamples, n)."""
-    return np.stack([np.bincount(rng.integers(n, size=n), minlength=n) for _ in range(resamples)])

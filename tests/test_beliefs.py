@@ -6,7 +6,7 @@ import pytest
 import tiny
 
 from rag_utils import beliefs, lm, weights
-from rag_utils.data import Passage, Question
+from rag_utils.data import Judged, JudgedAnswer, Passage, Question
 from rag_utils.judge import Judge
 from rag_utils.lm import Generation
 from rag_utils.measure import CLOSED
@@ -43,6 +43,23 @@ def test_two_samples_by_hand():
     assert row["perplexity"] == pytest.approx((1 / per_token + 10) / 2)
     assert row["semantic_entropy"] == pytest.approx(-0.75 * np.log(0.75) - 0.25 * np.log(0.25))
     assert row["exact_match"] == row["right"] == 0.5 and row["clusters"] == row["n"] == 2
+
+
+def test_what_the_code_makes_of_two_answers_and_of_contested_samples():
+    replies = [
+        Generation(f" {name}", (1,), np.array([value])) for name, value in (("a", -0.2), ("b", -0.4), ("c", -1.0))
+    ]
+    kernel = np.array([[0.9464991, 0.0063775], [0.8668133, 0.0158762], [0.0063775, 0.9668523]])  # the authors' case
+    agree = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)  # the third means the same as either
+    drawn = {("q", CLOSED): replies}
+    [row] = beliefs.rows(Letters(), [QUESTION], drawn, agreed={("q", CLOSED): (kernel, agree)}).to_dict("records")
+    assert row["soft_max"] == pytest.approx(0.73148, abs=1e-5) and row["soft_mixed"] == pytest.approx(0.57603, abs=1e-5)
+    # shares 0.441, 0.361 and 0.198; only the first answer is matched, by both clusters
+    assert row["seper_hard"] == row["hard_latest"] == pytest.approx(0.5)
+    kernel[1, 0] = 0.0
+    [row] = beliefs.rows(Letters(), [QUESTION], drawn, agreed={("q", CLOSED): (kernel, agree)}).to_dict("records")
+    assert row["seper_hard"] == pytest.approx((0.4409 + 0.1981) / 2, abs=1e-4)
+    assert row["hard_latest"] == pytest.approx(0.4409 / 2, abs=1e-4)  # the second cluster took the third sample over
 
 
 def test_every_pair_is_judged_once():
@@ -136,3 +153,16 @@ def test_agreement_with_the_worth_and_gaps_between_measures():
     assert gaps["low"].item() > 0 and gaps["p_holm"].item() == gaps["p_value"].item() < 0.01
     with pytest.raises(ValueError, match="SePer sofd"):
         beliefs.gaps(kept, "SePer sofd")
+
+
+def test_a_language_model_judges_systems_by_its_better_gold(tmp_path, monkeypatch):
+    profile = tiny.llama(tmp_path)
+    reader = lm.LanguageModel(weights.load(profile), profile, mode="fresh")
+    answers = (JudgedAnswer("fid", "alpha", True), JudgedAnswer("gpt4", " ", False))
+    judged = [Judged("i", "which letter", ("alpha", "beta"), answers)]
+    monkeypatch.setattr(beliefs.data, "load_judged", lambda name: judged)
+    prompt = Prompt("j", "$question $reference $answer", chat=False)
+    table, facts = beliefs.evouna_asked(reader, 5, prompt=prompt)
+    each = beliefs.said_yes(reader, ["which letter alpha alpha", "which letter beta alpha"])
+    assert list(table) == ["id", "lm_fid"] and table["lm_fid"].item() == each.max()  # a blank answer is not asked about
+    assert facts["questions"] == 1

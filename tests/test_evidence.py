@@ -237,6 +237,21 @@ def test_what_each_kind_of_label_trains_on(script):
     assert "q1" not in script.examples(table, questions, "evidentiality")  # nothing to learn from
 
 
+def test_questions_of_nq_are_held_out_from_nothing_that_is_measured(script, monkeypatch):
+    shared = Passage("shared", "", "one passage for two questions")
+    questions = [Question(f"q{i}", f"who did {i}", ("x",), "nq", gold=(Passage(f"p{i}", "", "t"),)) for i in range(40)]
+    measured = next(q for q in questions if data.held_out(q.text))
+    near = Question("near", "who else", ("x",), "nq", gold=(shared,))
+    assert not data.held_out(near.text)
+    questions += [near, Question("far", measured.text, ("x",), "nq", gold=(shared,))]
+    monkeypatch.setattr(data, "load", lambda name: questions)
+    mined = script.train_questions("nq")
+    assert mined and not any(data.held_out(question.text) for question in mined)
+    assert near not in mined  # its passage answers a held-out question
+    assert script.train_questions("nq", 3) == mined[:3]
+    assert script.settings(["--data", "nq"]).out == compressors.NQ_FOLDER != script.settings([]).out
+
+
 def test_one_evidence_to_three_others_and_these_with_the_best_scores(script):
     score = compressors.similarity(encode)
     found = {"q": ("question 0", [f"text 0 {i} second" for i in range(8)], ["strong", *["distractor"] * 7])}

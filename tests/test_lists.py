@@ -57,12 +57,30 @@ def test_each_document_alone_and_each_beginning_of_the_list(reader):
     first = table[table["rank"] == 1]
     for score in lists.SCORES:  # one document is a list of one document
         assert first[f"erag_{score}"].tolist() == first[f"whole_{score}"].tolist()
-    # 6 distinct pairs greedily and once more as samples, 8 beginnings
-    assert len(asked) == 6 + 6 + 8
-    assert asked[-1] == "Document: three gamma\nDocument: two beta\nwhich number"
+    # greedily 6 distinct pairs and the 4 beginnings that are longer, in one call; then the pairs once more as samples
+    assert len(asked) == 6 + 4 + 6
+    assert asked[9] == "Document: three gamma\nDocument: two beta\nwhich number"
+    assert asked[10:] == asked[:6]
     again = lists.ask(reader, QUESTIONS[::-1], RUNS, PASSAGES, prompt=READ, max_new_tokens=3)
     key = ["id", "condition", "rank"]
     pd.testing.assert_frame_equal(again.sort_values(key, ignore_index=True), table.sort_values(key, ignore_index=True))
+
+
+def test_kept_lists_are_the_lists_again(monkeypatch):
+    monkeypatch.setattr(lists, "retrieved", lambda questions, pool, k: RUNS)
+    rows, facts = lists.retrieved_rows(QUESTIONS, list(PASSAGES.values()), k=2)
+    assert rows.values.tolist()[:2] == [["q1", "BM25", 1, "a"], ["q1", "BM25", 2, "b"]]
+    assert (facts["k"], facts["questions"], facts["passages"]) == (2, 2, 3)
+    again = lists.runs_of(rows, QUESTIONS, k=2)
+    for retriever, run in RUNS.items():
+        for name, scores in run.items():
+            assert lists.ranking(again[retriever][name]) == lists.ranking(scores)
+    assert lists.runs_of(rows, QUESTIONS[:1], k=1) == {"BM25": {"q1": {"a": 1.0}}, "dense": {"q1": {"c": 1.0}}}
+    assert lists.runs_of(rows[rows["id"] == "q1"], QUESTIONS, k=2)["BM25"]["q2"] == {}
+    with pytest.raises(ValueError, match="k = 3, but the longest list holds 2 documents"):
+        lists.runs_of(rows, QUESTIONS, k=3)
+    changed = [*list(PASSAGES.values())[:2], Passage("c", "title", "three delta")]
+    assert lists.digest_of(changed) != facts["pool"]
 
 
 def test_relevance_is_yes_against_no(reader):

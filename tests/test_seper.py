@@ -70,6 +70,8 @@ def test_connected_groups_and_moved_samples_are_wrong():
     chain, contested = same((0, 1), (1, 2), n=3), same((0, 2), (1, 2), n=3)
     assert connected(chain).tolist() == [0, 0, 0] != cluster(chain).tolist()
     assert moved(contested).tolist() == [0, 1, 1] != cluster(contested).tolist()
+    with pytest.raises(ValueError, match="join"):
+        cluster(chain, join="lates")
 
 
 @pytest.mark.parametrize("case", ENTROPY["cases"], ids=lambda case: f"{case['name']}, strict {case['strict']}")
@@ -80,7 +82,7 @@ def test_clusters_are_those_of_the_reference_code_but_for_moved_samples(case):
     else:
         both_neutral = (classes == 1) & (classes.T == 1)
         entails = (classes != 0) & ~both_neutral
-    assert moved(entails).tolist() == case["clusters"]
+    assert moved(entails).tolist() == cluster(entails, join="latest").tolist() == case["clusters"]
     if case["name"].startswith("overwrite"):
         assert case["clusters"] == [0, 1, 2, 1] and cluster(entails).tolist() == [0, 1, 2, 0]
     else:
@@ -91,6 +93,7 @@ def test_clusters_are_those_of_the_reference_code_but_for_moved_samples(case):
 @given(agreement)
 def test_cluster_follows_its_rule(entails):
     ids, both = cluster(entails), entails & entails.T
+    assert np.array_equal(cluster(entails, join="latest"), moved(entails))
     firsts = [int(np.argmax(ids == k)) for k in range(ids.max() + 1)]
     assert firsts == sorted(firsts) and set(ids) == set(range(len(firsts)))
     for sample, own in enumerate(ids):

@@ -9,13 +9,11 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_utils import dense, lm, stats, understanding, weights
+from rag_utils import lm, similarity, understanding, weights
 from rag_utils.data import Passage, Question
 from rag_utils.lm import Generation
 from rag_utils.prompts import Prompt
 
-READ = Prompt("read", "$documents\n$question", chat=False)
-SAY = Prompt("say", "again: $text", chat=False)
 ENTAILS = Prompt("entails", "$question $premise > $hypothesis ", chat=False)
 A, B = Passage("a", "title", "one alpha"), Passage("b", "title", "two beta")
 QUESTIONS = [
@@ -40,43 +38,6 @@ class SameWords:
     def equivalent(self, questions, left, right):
         assert all(a != b for a, b in zip(left, right, strict=True)), "equal texts need no judge"
         return np.array([0.8 if set(a.split()) & set(b.split()) else 0.1 for a, b in zip(left, right, strict=True)])
-
-
-def test_each_context_differs_in_one_passage(reader):
-    asked = []
-    generate = reader.generate
-    reader.generate = lambda prompts, **options: asked.extend(prompts) or generate(prompts, **options)
-    try:
-        found = understanding.replies_under_edits(reader, QUESTIONS, SHOWN, OTHER, prompt=READ, max_new_tokens=3)
-    finally:
-        reader.generate = generate
-    assert asked == [
-        "Document: one alpha\nDocument: two beta\nwhich letter",
-        "Document: alpha is one\nDocument: two beta\nwhich letter",
-        "Document: one alpha\nDocument: beta is second\nwhich letter",
-        "Document: two beta\nDocument: one alpha\nwhich number",
-        "Document: beta is second\nDocument: one alpha\nwhich number",
-        "Document: two beta\nDocument: alpha is one\nwhich number",
-    ]
-    assert {name: len(some) for name, some in found.items()} == {"q1": 3, "q2": 3}
-    with pytest.raises(ValueError, match="4 passages that are shown have no other words"):
-        understanding.replies_under_edits(reader, QUESTIONS, SHOWN, {}, prompt=READ)
-
-
-def test_the_first_sample_is_the_reply_to_the_original_context(reader):
-    how = {"prompt": READ, "temperature": 0.7, "max_new_tokens": 4, "seed": 3}
-    edited = understanding.replies_under_edits(reader, QUESTIONS, SHOWN, OTHER, **how)
-    drawn = understanding.samples(reader, QUESTIONS, SHOWN, n=5, **how)
-    for name in ("q1", "q2"):
-        assert len(drawn[name]) == 5
-        assert drawn[name][0].token_ids == edited[name][0].token_ids
-
-
-def test_a_rephrasing_that_is_empty_changes_nothing(reader, monkeypatch):
-    monkeypatch.setattr(
-        reader, "generate", lambda prompts, **options: [said("") if "beta" in p else said("x") for p in prompts]
-    )
-    assert understanding.rephrase(reader, ["one alpha", "two beta"], SAY) == ["x", "two beta"]
 
 
 def test_entailment_is_the_first_word_against_the_likelier_other(reader):
@@ -146,14 +107,6 @@ def test_edits_say_what_became_of_each_passage():
     assert table["faithful"].tolist() == [0.9, 0.2, 0.2, 0.9]
 
 
-def test_without_unfaithful_the_reply_is_the_original_one():
-    replies = {"q1": said("alpha", "beta", "gamma")}
-    found = understanding.without_unfaithful(replies, SHOWN, {A.text})
-    assert [reply.text for reply in found["q1"]] == [" alpha", " alpha", " gamma"]
-    same = understanding.without_unfaithful(replies, SHOWN, set())
-    assert same == replies
-
-
 def ranked(n=60, seed=0):
     rng = np.random.default_rng(seed)
     correct = rng.integers(0, 2, n).astype(float)
@@ -161,42 +114,6 @@ def ranked(n=60, seed=0):
     for number, column in enumerate(understanding.MEASURES.values()):
         table[column] = rng.normal(size=n) * number - correct
     return table
-
-
-def test_areas_are_those_of_stats_and_dense_leads_where_it_knows():
-    table = ranked()
-    cells = understanding.areas(table, resamples=60)
-    assert cells.loc["DENSE", "AUROC"].value == 1  # dense has no noise
-    assert cells.loc["U_deg", "AURAC"].value == stats.aurac(table["u_deg"], table["exact_match"])
-    gaps = understanding.ahead(table, resamples=200).set_index(["measure", "area"])
-    assert len(gaps) == 12 and (gaps["p_holm"] >= gaps["p_value"]).all()
-    assert gaps.loc[("KLE Matern", "AUROC"), "value"] == pytest.approx(
-        1 - stats.auroc(table["kle_matern"], table["exact_match"])
-    )
-    assert gaps.loc[("KLE Matern", "AUROC"), "low"] > 0
-    right = table.assign(exact_match=1.0)
-    assert understanding.areas(right, resamples=60).isna().all(axis=None)
-    assert understanding.ahead(right, resamples=60).empty
-
-
-def test_a_difference_between_parts_is_the_mean_of_their_differences():
-    one, two = ranked(seed=1), ranked(30, seed=2)
-    both = pd.concat([one.assign(part="one"), two.assign(part="two")])
-    values = [
-        stats.auroc(part["u_eigv"], part["exact_match"]) - stats.auroc(part["u_deg"], part["exact_match"])
-        for part in (one, two)
-    ]
-    columns = both["u_eigv"], both["u_deg"], both["exact_match"]
-    found = understanding.area_difference(*columns, groups=both["part"], resamples=60)
-    assert found.value == pytest.approx(np.mean(values)) and found.n == 90
-    pooled = understanding.area_difference(*columns, resamples=60)
-    assert pooled.value != pytest.approx(np.mean(values))
-    same = understanding.area_difference(both["u_deg"], both["u_deg"], both["exact_match"], resamples=60)
-    assert (same.value, same.low, same.high, same.p_value) == (0, 0, 0, 1)
-    with pytest.raises(ValueError, match="one kind only"):
-        understanding.area_difference([1, 2], [2, 1], [1, 1], area="AURAC")
-    with pytest.raises(ValueError, match="unknown area"):
-        understanding.area_difference([1, 2], [2, 1], [1, 0], area="AUPRC")
 
 
 def test_the_threshold_itself_is_certain():
@@ -216,28 +133,10 @@ def test_side_by_side_takes_dense_from_one_and_the_rest_from_the_other():
     assert found["u_eigv"].tolist() == drawn["u_eigv"].tolist()
 
 
-def test_cost_counts_a_common_beginning_once(reader):
-    found = understanding.cost(reader, QUESTIONS, SHOWN, OTHER, prompt=READ).set_index("id")
-    contexts = dense.single_edit_contexts(["one alpha", "two beta"], ["alpha is one", "beta is second"])
-    texts = ["\n".join(f"Document: {text}" for text in some) + "\nwhich letter" for some in contexts]
-    row = found.loc["q1"]
-    assert row["tokens"] == sum(len(reader.encode(text)) for text in texts)
-    assert row["alone"] == len(reader.encode(texts[0]))
-    assert row["alone"] < row["distinct"] < row["tokens"]
-    assert row[["k", "contexts", "entailments"]].tolist() == [2, 3, 6]
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 10_000))
-def test_the_area_of_a_resample_is_that_of_the_rows_it_holds(seed):
-    rng = np.random.default_rng(seed)
-    uncertainty, correct = rng.integers(0, 4, 9) / 7, rng.integers(0, 2, 9).astype(float)
-    counts = rng.multinomial(9, np.full(9, 1 / 9), size=5)
-    for area, function in understanding.AREAS.items():
-        found = understanding.area_draws(uncertainty, correct, counts, area=area)
-        for value, count in zip(found, counts, strict=True):
-            rows = np.repeat(np.arange(9), count)
-            if np.ptp(correct[rows]) == 0:
-                assert np.isnan(value)
-            else:
-                assert value == pytest.approx(function(uncertainty[rows], correct[rows]))
+def test_overlap_entropy_needs_no_judge_and_no_decision():
+    one, two = "the moon pulls the sea", "the moon raises tides"
+    share = similarity.rouge_l(one, [two])
+    assert 0 < share < 1
+    assert understanding.overlap_entropy(said(one, two)) == pytest.approx(math.log(2 / (1 + share)))
+    assert understanding.overlap_entropy(said(one, one, one)) == 0
+    assert understanding.overlap_entropy(said("alpha", "beta", "")) == pytest.approx(math.log(3))

@@ -2,12 +2,14 @@
 
     python training/evidence.py --mine      # asks the reader: some five minutes on two cores
     python training/evidence.py             # trains on the labels that are there: seconds
+    python training/evidence.py --mine --data nq --heads evidentiality    # the variant that is measured and does not ship
 
 Labels come from the companion's questions of the split "train", without those to be answered yes or no (their answer is in no sentence),
-and are committed as numbers. The encoder stays frozen; what is trained is a low-rank step on each side of its dot product, once per kind of
-label. Recipe by default that of ECoRAG, appendix B.1: AdamW, rate 5e-5, 4 epochs, temperature 1, steps of 64 texts, 8 positive and 56
-negative, of these 15 per cent weak evidence. That recipe is for all weights of an encoder; the shipped heads were trained with the
-settings in `data/compressor/training.json`. The epoch with the lowest loss on a fifth of the questions is kept.
+and are committed as numbers; those of the variant from the NQ questions by which the training of the reader measured its loss. The encoder
+stays frozen; what is trained is a low-rank step on each side of its dot product, once per kind of label. Recipe by default that of ECoRAG,
+appendix B.1: AdamW, rate 5e-5, 4 epochs, temperature 1, steps of 64 texts, 8 positive and 56 negative, of these 15 per cent weak evidence.
+That recipe is for all weights of an encoder; the shipped heads were trained with the settings in `data/compressor/training.json`. The epoch
+with the lowest loss on a fifth of the questions is kept.
 
 The state is saved every few epochs as safetensors; a run that was interrupted goes on where it was.
 """
@@ -29,7 +31,9 @@ from rag_utils import compressors, data, evidence, lm, prompts, results, retriev
 from rag_utils.cache import ROOT
 from rag_utils.progress import track
 
-CHAPTER, LABELS = "06_ecorag_ablations", "labels"
+CHAPTER = "06_ecorag_ablations"
+LABELS = {"companion": "labels", "nq": "labels_nq"}
+FOLDERS = {"companion": compressors.FOLDER, "nq": compressors.NQ_FOLDER}
 PASSAGES, NEW_TOKENS = 5, 16
 CLOSED, READ = prompts.load("closed_plain"), prompts.load("read_plain")
 LOWER = {"strong": ("weak", "distractor"), "weak": ("distractor",)}
@@ -38,7 +42,9 @@ LOWER = {"strong": ("weak", "distractor"), "weak": ("distractor",)}
 def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mine", action="store_true", help="ask the reader for the labels first")
+    parser.add_argument("--data", choices=LABELS, default="companion")
     parser.add_argument("--questions", type=int, default=None, help="mine that many questions only")
+    parser.add_argument("--heads", nargs="+", choices=compressors.HEADS, default=list(compressors.HEADS))
     parser.add_argument("--rate", type=float, default=5e-5)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--temperature", type=float, default=1.0)
@@ -48,22 +54,31 @@ def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--save-every", type=int, default=10, help="epochs")
-    parser.add_argument("--state", type=Path, default=ROOT / "_build" / "evidence")
-    parser.add_argument("--out", type=Path, default=compressors.FOLDER)
-    return parser.parse_args(arguments)
+    parser.add_argument("--state", type=Path, default=None, help="folder of the saved state, one per kind of label")
+    parser.add_argument("--out", type=Path, default=None)
+    chosen = parser.parse_args(arguments)
+    chosen.state = chosen.state or ROOT / "_build" / "evidence" / chosen.data
+    chosen.out = chosen.out or FOLDERS[chosen.data]
+    return chosen
 
 
-def train_questions(limit: int | None = None) -> list[data.Question]:
-    """The questions to mine, in the order of the hash of their text."""
-    found = [q for q in data.load("companion") if q.split == "train" and q.type != "yes_no"]
-    return sorted(found, key=lambda question: data.question_id(question.text))[:limit]
+def train_questions(source: str, limit: int | None = None) -> list[data.Question]:
+    """The questions to mine, in the order of the hash of their text: of NQ those that the reader was not trained on, none of the held-out
+    quarter and none on a passage of it, as `training/reader.py` chose them."""
+    found = sorted(data.load(source), key=lambda question: data.question_id(question.text))
+    if source == "companion":
+        return [q for q in found if q.split == "train" and q.type != "yes_no"][:limit]
+    unseen = {passage.id for q in found if data.held_out(q.text) for passage in q.gold}
+    usable = [q for q in found if not data.held_out(q.text) and not unseen & {passage.id for passage in q.gold}]
+    facts = json.loads((ROOT / "data" / "reader" / "training.json").read_text(encoding="utf-8"))
+    return usable[: facts["development_questions"]][:limit]
 
 
-def mine(limit: int | None) -> None:
+def mine(source: str, limit: int | None) -> None:
     """Ask the reader and commit the labels. Calls are recorded in the user's cache, so that a stopped run goes on."""
-    questions = train_questions(limit)
+    questions = train_questions(source, limit)
     reader = lm.load("embedded", mode="live")
-    passages = evidence.retrieved(questions, data.passages("companion"), k=PASSAGES)
+    passages = evidence.retrieved(questions, data.passages(source), k=PASSAGES)
     table = evidence.mined(reader, questions, passages, closed=CLOSED, read=READ, max_new_tokens=NEW_TOKENS)
     facts = {
         "reader": reader.name,
@@ -75,16 +90,18 @@ def mine(limit: int | None) -> None:
         "retriever": "BM25",
         "tokens": {"distinct": reader.count.distinct, "computed": reader.count.computed},
     }
-    results.save(CHAPTER, LABELS, table, facts)
+    results.save(CHAPTER, LABELS[source], table, facts)
     reader.close()
 
 
-def examples(table, questions: list[data.Question], kind: str) -> dict[str, tuple[str, list[str], list[str]]]:
+def examples(
+    table, questions: list[data.Question], kind: str, source: str = "companion"
+) -> dict[str, tuple[str, list[str], list[str]]]:
     """Per question its text, texts and labels (strong, weak or distractor); only questions with a positive and a negative one.
 
     kind : one of compressors.HEADS; texts are sentences, but whole passages for leave-one-out
     """
-    pool = {passage.id: passage for passage in data.passages("companion")}
+    pool = {passage.id: passage for passage in data.passages(source)}
     found = {}
     for question in questions:
         own = table[table["id"] == question.id]
@@ -203,7 +220,7 @@ def key(kind: str, found: dict, chosen: argparse.Namespace) -> str:
     plan = {
         name: value
         for name, value in vars(chosen).items()
-        if name not in ("mine", "questions", "epochs", "save_every", "state", "out")
+        if name not in ("mine", "questions", "heads", "epochs", "save_every", "state", "out")
     }
     return data.question_id(json.dumps([kind, found, plan], sort_keys=True))
 
@@ -267,24 +284,25 @@ def fit_evaluator(found: dict, score: compressors.Score) -> tuple[dict, dict]:
 def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None = None) -> None:
     chosen = settings(arguments)
     if chosen.mine:
-        mine(chosen.questions)
-    table, mined_with = results.load(CHAPTER, LABELS)
-    questions = [question for question in train_questions() if question.id in set(table["id"])]
+        mine(chosen.data, chosen.questions)
+    table, mined_with = results.load(CHAPTER, LABELS[chosen.data])
+    questions = [question for question in train_questions(chosen.data) if question.id in set(table["id"])]
     encode = encode or retrieve.encoder()
     chosen.out.mkdir(parents=True, exist_ok=True)
     reports = {}
-    for kind in compressors.HEADS:
-        found = examples(table, questions, kind)
+    for kind in dict.fromkeys(["evidentiality", *chosen.heads]):  # the evaluator needs the first
+        found = examples(table, questions, kind, chosen.data)
         best, reports[kind] = train(kind, found, encode, chosen)
         half = {name.replace("_", "."): tensor.to(torch.float16).contiguous() for name, tensor in best.items()}
         save_file(half, chosen.out / f"{kind}.safetensors")
     head = compressors.load_head("evidentiality", chosen.out)
-    fitted, counts = fit_evaluator(examples(table, questions, "evidentiality"), compressors.similarity(encode, head))
+    found = examples(table, questions, "evidentiality", chosen.data)
+    fitted, counts = fit_evaluator(found, compressors.similarity(encode, head))
     (chosen.out / "evaluator.json").write_text(json.dumps(fitted, indent=1) + "\n", encoding="utf-8")
     plan = {
         name: value
         for name, value in vars(chosen).items()
-        if name not in ("mine", "questions", "save_every", "state", "out")
+        if name not in ("mine", "questions", "heads", "save_every", "state", "out")
     }
     provenance = {
         "encoder": "all-MiniLM-L6-v2, frozen",

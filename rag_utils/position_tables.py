@@ -1,0 +1,95 @@
+"""Answers by order as tables: one column per way of ordering, its mean, and what it gains over the average order."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from rag_utils import report, stats
+from rag_utils.permutations import CYCLIC
+
+AVERAGE, ORACLE, VOTES = "average order", "oracle", "self-consistency"
+
+
+def by_question(said: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """One row per question, one column per way of ordering its passages.
+
+    said     : columns id, condition, order and `quantity`, as `positions.answered` and `positions.votes` return them
+    returns  : the mean over the orders of a way; the cyclic orders, which put each passage in each place once, are called "average
+               order". In the last column, "oracle", the best of all orders that the question was asked with
+
+    >>> said = pd.DataFrame({"id": ["q", "q", "q"], "condition": ["MoI", "cyclic", "cyclic"], "order": ["0-1", "0-1", "1-0"]})
+    >>> by_question(said.assign(exact_match=[1.0, 1.0, 0.0]), "exact_match").loc["q"].to_dict()
+    {'MoI': 1.0, 'average order': 0.5, 'oracle': 1.0}
+    """
+    ways = list(dict.fromkeys(said["condition"]))
+    wide = said.groupby(["id", "condition"], sort=False)[quantity].mean().unstack("condition")[ways]
+    best = said[said["condition"] != VOTES].groupby("id", sort=False)[quantity].max()
+    return wide.rename(columns={CYCLIC: AVERAGE}).assign(**{ORACLE: best}).rename_axis(columns=None)
+
+
+def compared(
+    said: pd.DataFrame, metrics: Mapping[str, str], *, resamples: int = stats.RESAMPLES, seed: int = 0
+) -> pd.DataFrame:
+    """Every way of ordering beside the average order, questions paired, the best first.
+
+    metrics : column of `said` -> title; the first is the one that is compared
+    returns : one row per way; columns gold (mean reciprocal rank of the first gold passage), one per metric (mean and interval over
+              questions), difference (of the first metric to the average order, with interval), Holm (p of the difference, adjusted for
+              the ways; the oracle looks at the answers and is not tested) and n
+    """
+    first = next(iter(metrics))
+    tables = {metric: by_question(said, metric) for metric in metrics}
+    base, again = tables[first][AVERAGE], {"resamples": resamples, "rng": seed}
+    gold = by_question(said, "gold").mean()
+    gaps = {way: stats.paired_difference(tables[first][way], base, **again) for way in tables[first]}
+    tested = [way for way in gaps if way not in (AVERAGE, ORACLE)]
+    adjusted = dict(zip(tested, stats.holm([gaps[way].p_value for way in tested]), strict=True))
+    found = {}
+    for way in tables[first].mean().sort_values(ascending=False, kind="stable").index:
+        row = {"gold": "–" if way in (VOTES, ORACLE) else f"{gold[way]:.2f}"}
+        row |= {title: f"{stats.mean_interval(tables[metric][way], **again)}" for metric, title in metrics.items()}
+        row |= {"difference": "–" if way == AVERAGE else f"{gaps[way]:+.2f}"}
+        found[way] = row | {"Holm": f"{adjusted[way]:.3f}" if way in adjusted else "–", "n": gaps[way].n}
+    return pd.DataFrame.from_dict(found, orient="index").rename_axis("order by")
+
+
+def by_place(said: pd.DataFrame, ids: Sequence[str], quantity: str, *, resamples: int, seed: int = 0) -> pd.DataFrame:
+    """The mean of a quantity by the place of the only gold passage, each order of a question counted once.
+
+    ids     : questions with one gold passage
+    returns : rows place 1, 2, ...; columns value, low, high, n (orders). The interval draws questions
+    """
+    placed = said[said["id"].isin(set(ids)) & (said["gold"] > 0)].drop_duplicates(["id", "order"])
+    places = (1 / placed["gold"]).round().astype(int)
+    found = {}
+    for place, part in placed.groupby(places):
+        mean = stats.mean_interval(part[quantity], groups=part["id"], resamples=resamples, rng=seed)
+        found[place] = {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n}
+    return pd.DataFrame.from_dict(found, orient="index").rename_axis("place of gold")
+
+
+def claims(
+    gaps: Mapping[str, stats.Difference], published: Mapping[str, str | None], *, unparsed: int | None = None
+) -> pd.DataFrame:
+    """Differences that the paper says are above 0, beside what it prints, each with its verdict.
+
+    gaps      : title -> A - B on a scale of 0 to 1, shown in points
+    published : title -> what is printed, None where nothing is; such a row has no verdict
+    unparsed  : empty replies behind the table, None if no reply had to be read
+    returns   : as `report.comparison_table`. The verdicts stand on p values adjusted by Holm for the rows that have one
+    raises    : ValueError if the titles differ
+    """
+    if set(gaps) != set(published):
+        raise ValueError(f"differences and printed values must have the same titles, got {set(gaps) ^ set(published)}")
+    tested = [title for title in gaps if published[title] is not None]
+    adjusted = dict(zip(tested, stats.holm([gaps[title].p_value for title in tested]), strict=True)) if tested else {}
+    rows = []
+    for title, gap in gaps.items():
+        verdict = None
+        if title in adjusted:
+            gap = replace(gap, p_value=float(adjusted[title]))
+            verdict = report.claim_verdict(gap, direction="+", same_model=False, same_data=False)
+        estimate = {"estimate": gap, "published": published[title], "verdict": verdict, "unparsed": unparsed}
+        rows.append(report.Comparison(title, **estimate, scale=100, digits=1))
+    return report.comparison_table(rows)

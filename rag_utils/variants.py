@@ -1,0 +1,110 @@
+"""What SePer comes to where the weight of a sample is that of a warped distribution, or where agreement has a direction.
+
+Both need a model beside the recorded samples: `warped` the reader itself, `directed` a language model that judges.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from rag_utils import seper, warping
+from rag_utils.beliefs import Agreed, Drawn, meanings
+from rag_utils.data import Question
+from rag_utils.lm import LanguageModel
+from rag_utils.prompts import Prompt
+
+WORDS = ("entailment", "contradiction", "neutral")
+
+
+def warped(
+    reader: LanguageModel,
+    asked: Mapping[tuple[str, str], str],
+    drawn: Drawn,
+    agreed: Agreed,
+    warps: Mapping[str, Mapping[str, float]],
+) -> pd.DataFrame:
+    """SePer over the same samples with their likelihoods under warped distributions of the same reader.
+
+    asked   : (question id, context) -> prompt, as `beliefs.prompts_of` returns it
+    agreed  : as `beliefs.agreements` returns it for drawn
+    warps   : name -> temperature, top_k and top_p, as in `warping.warp`
+    returns : columns id, condition and, for each warp, soft_NAME and hard_NAME, possible_NAME (share of samples that it can draw) and
+              change_NAME (mean over these of their log-likelihood minus the raw one, nats). Where it can draw none, the scores and the
+              change are empty
+    source  : the authors' code weighs by the scores that the generation of transformers hands out, which are warped. There the samples
+              are drawn from the warped distribution too; here they are the ones drawn from the raw one
+    """
+    keys = list(drawn)
+    table = pd.DataFrame(keys, columns=["id", "condition"])
+    for name, how in warps.items():
+        found = warping.log_likelihoods(reader, [asked[key] for key in keys], [drawn[key] for key in keys], **how)
+        rows = [_under(values, drawn[key], *agreed[key]) for key, values in zip(keys, found, strict=True)]
+        table = table.join(pd.DataFrame(rows).add_suffix(f"_{name}"))
+    return table
+
+
+def _under(values: np.ndarray, replies, kernel: np.ndarray, agree: np.ndarray) -> dict[str, float]:
+    possible = np.isfinite(values)
+    if not possible.any():
+        return {"soft": np.nan, "hard": np.nan, "possible": 0.0, "change": np.nan}
+    raw = np.array([reply.log_likelihood for reply in replies])
+    return {
+        "soft": seper.soft(values, kernel),
+        "hard": seper.hard(values, *meanings(kernel, agree)),
+        "possible": float(possible.mean()),
+        "change": float((values - raw)[possible].mean()),
+    }
+
+
+def directed(
+    asker: LanguageModel, questions: Sequence[Question], drawn: Drawn, agreed: Agreed, prompt: Prompt
+) -> pd.DataFrame:
+    """SePer with a language model as judge of what follows from what; every distinct pair is asked once, each way.
+
+    agreed  : as `beliefs.agreements` returns it for drawn; clusters are made by it, in every column
+    prompt  : with the slots question, premise and hypothesis, asks for one of WORDS
+    returns : columns id, condition; soft_forward (does the answer follow from the sample?), soft_backward (the sample from the answer?) and
+              soft_larger, the larger of both ways, with P("entailment") among the three words as kernel; hard_forward (clusters whose
+              first member entails the answer: likeliest word "entailment") and hard_consistent ("contradiction" the likeliest word
+              neither way); soft_judge, by `agreed`. All against the first of the accepted answers only
+    source  : SePer, Algorithm 1, has E(r, a); the authors' code the larger of both ways, and for the hard score no contradiction
+    """
+    by_id = {question.id: question for question in questions}
+    wanted: dict[tuple[str, str, str], None] = {}
+    for (name, _), replies in drawn.items():
+        text, answer = by_id[name].text, by_id[name].answers[0]
+        for reply in replies:
+            said = reply.text.strip() or "no answer"
+            wanted |= {(text, said, answer): None, (text, answer, said): None}
+    judged = dict(zip(wanted, _word_probabilities(asker, list(wanted), prompt), strict=True))
+    table = []
+    for (name, condition), replies in drawn.items():
+        text, answer = by_id[name].text, by_id[name].answers[0]
+        said = [reply.text.strip() or "no answer" for reply in replies]
+        forward = np.array([judged[text, one, answer] for one in said])
+        backward = np.array([judged[text, answer, one] for one in said])
+        whole = np.array([reply.log_likelihood for reply in replies])
+        kernel, agree = agreed[name, condition]
+        clusters = meanings(kernel, agree)[0]
+        firsts = [np.flatnonzero(clusters == k)[0] for k in range(clusters.max() + 1)]
+        ways = {"forward": forward[:, 0], "backward": backward[:, 0]}
+        ways |= {"larger": np.maximum(*ways.values()), "judge": kernel[:, 0]}
+        opposed = (forward.argmax(axis=1) == 1) | (backward.argmax(axis=1) == 1)
+        matches = {"forward": forward.argmax(axis=1) == 0, "consistent": ~opposed}
+        table.append(
+            {"id": name, "condition": condition}
+            | {f"soft_{way}": seper.soft(whole, values[:, None]) for way, values in ways.items()}
+            | {f"hard_{way}": seper.hard(whole, clusters, found[firsts][:, None]) for way, found in matches.items()}
+        )
+    return pd.DataFrame(table)
+
+
+def _word_probabilities(asker: LanguageModel, triples: Sequence[tuple[str, str, str]], prompt: Prompt) -> np.ndarray:
+    """(triples, 3): the probability of each of WORDS among the three, given (question, premise, hypothesis)."""
+    filled = [prompt.fill(question=q, premise=premise, hypothesis=hypothesis) for q, premise, hypothesis in triples]
+    texts = [asker.chat(text) if prompt.chat else text for text in filled]
+    said = asker.log_likelihood([text for text in texts for _ in WORDS], list(WORDS) * len(texts))
+    found = np.array([tokens.sum() for tokens in said]).reshape(len(texts), len(WORDS))
+    shares = np.exp(found - found.max(axis=1, keepdims=True))
+    return shares / shares.sum(axis=1, keepdims=True)

@@ -1,0 +1,104 @@
+"""What a question may be shown: recursive and semantic cutting, the nearest chunks; hand-worked cases."""
+
+import numpy as np
+import pytest
+
+from rag_utils import contexts
+from rag_utils.data import Passage, Question
+
+# --- cutting ---------------------------------------------------------------------------------------
+
+TEXT = "One cat sat here. Two dogs ran away.\n\nThree birds sang a song. Four fish."
+DOCUMENTS = contexts.documents([Passage("a", "T", TEXT.split("\n\n")[0]), Passage("b", "T", TEXT.split("\n\n")[1])])
+
+
+def words(text):
+    return len(text.split())
+
+
+def test_paragraphs_then_sentences_then_words():
+    def cut(size, overlap=0):
+        found = contexts.recursive_chunks(DOCUMENTS, size=size, overlap=overlap, count_tokens=words)
+        return [chunk.text for chunk in found]
+
+    assert cut(15) == [" ".join(TEXT.split())]
+    assert cut(8) == TEXT.split("\n\n")
+    assert cut(5) == ["One cat sat here.", "Two dogs ran away.", "Three birds sang a song.", "Four fish."]
+    assert cut(3)[:2] == ["One cat sat", "here."]
+    assert cut(7, 2)[-1] == "Three birds sang a song. Four fish."
+    assert all(words(text) <= size for size in range(2, 16) for text in cut(size))
+
+
+def test_semantic_chunks_join_what_is_alike_across_paragraphs():
+    def encode(texts):
+        return np.array(
+            [[1.0, 0.0] if any(word in text for word in ("dogs", "birds", "fish")) else [0.0, 1.0] for text in texts]
+        )
+
+    how = {"max_tokens": 20, "count_tokens": words, "encode": encode}
+    found = contexts.semantic_chunks(DOCUMENTS, threshold=0.5, **how)
+    assert [chunk.text for chunk in found] == [
+        "One cat sat here.",
+        "Two dogs ran away. Three birds sang a song. Four fish.",
+    ]
+    assert [chunk.id for chunk in found] == ["d001c001", "d001c002"] and {chunk.title for chunk in found} == {"T"}
+    every = contexts.semantic_chunks(DOCUMENTS, threshold=-1.0, **how)
+    assert [chunk.text for chunk in every] == [" ".join(TEXT.split())]
+
+
+def test_cases_begin_with_the_nearest_of_their_own_chunks():
+    def encode(texts):
+        return np.array([[text.count("cat") + 0.1, text.count("dog") + 0.1] for text in texts])
+
+    chunks = [Passage("c1", "A", "cat"), Passage("c2", "A", "dog"), Passage("c3", "B", "cat cat cat")]
+    gold = Passage("p", "A", "cat dog")
+    questions = [
+        Question("q1", "cat", ("1",), "companion", gold=(gold,)),
+        Question("q2", "dog", ("1",), "companion", gold=(gold,)),
+    ]
+    found = contexts.cases(questions, chunks, k=2, encode=encode, reserve=2)
+    assert [case.texts(case.first) for case in found] == [("cat", "cat cat cat"), ("dog", "cat")]
+    assert [case.texts(range(len(case.chunks))) for case in found] == [("cat", "cat cat cat"), ("dog", "cat")]
+    own = contexts.cases(questions, contexts.own_chunks(chunks), k=1, encode=encode)
+    assert [case.texts(case.first) for case in own] == [("cat",), ("dog",)]
+    assert [case.texts((0, 1)) for case in own] == [("cat", "dog"), ("dog", "cat")]
+    assert own[1].embeddings.tolist() == encode(["A dog", "A cat"]).tolist()
+    with pytest.raises(ValueError, match="reserve must be at least k = 3, got 2"):
+        contexts.cases(questions, chunks, k=3, encode=encode, reserve=2)
+
+
+def test_each_text_is_embedded_once():
+    seen = []
+
+    def encode(texts):
+        seen.extend(texts)
+        return np.array([[len(text), 1.0] for text in texts])
+
+    look_up = contexts.remembered(encode)
+    assert look_up(["a", "bb", "a"]).tolist() == [[1, 1], [2, 1], [1, 1]]
+    assert look_up(["bb", "ccc"]).tolist() == [[2, 1], [3, 1]]
+    assert seen == ["a", "bb", "ccc"]
+
+
+def test_what_cutting_makes_in_numbers():
+    def encode(texts):
+        return np.array([[1.0, 0.0] if "dogs" in text else [3.0, 4.0] for text in texts])
+
+    ways = {
+        "semantic": contexts.semantic_chunks(DOCUMENTS, threshold=0.9, max_tokens=9, count_tokens=words, encode=encode)
+    }
+    faithful = {ways["semantic"][0].text: 0.25}
+    table = contexts.cut_rows(DOCUMENTS, ways, count_tokens=words, encode=encode, faithful=faithful)
+    chunks = table[table["condition"] == "semantic"]
+    assert chunks["tokens"].tolist() == [4, 4, 7] and chunks["faithful"].tolist()[0] == 0.25
+    assert chunks["faithful"].isna().tolist() == [False, True, True]
+    pairs = table[table["condition"] == "neighbours"]
+    assert pairs["id"].tolist() == ["d001s001", "d001s002", "d001s003"]
+    assert pairs["cosine"].tolist() == pytest.approx([0.6, 0.6, 1.0])
+
+
+def test_what_a_context_holds():
+    questions = [Question("q1", "who", ("Ann",), "companion"), Question("q2", "is it", ("yes",), "companion")]
+    chunks = (Passage("c1", "t", "Bob and Ann"), Passage("c2", "t", "yes"))
+    found = contexts.holds([contexts.Case(question, chunks, (0,), np.eye(2)) for question in questions])
+    assert found["q1"] == 1.0 and np.isnan(found["q2"])

@@ -1,0 +1,91 @@
+"""SePer with warped weights and with a judge that has a direction: by hand, with stand-ins for the models."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rag_utils import variants, warping
+from rag_utils.data import Question
+from rag_utils.lm import Generation
+from rag_utils.prompts import Prompt
+
+QUESTION = Question(id="q", text="who", answers=("Ann Lee", "Lee"), dataset="companion")
+KEY, OTHER = ("q", "gold"), ("q", "closed book")
+
+
+def said(text: str, probability: float) -> Generation:
+    return Generation(f" {text}", (1,), np.log([probability]))
+
+
+DRAWN = {KEY: [said("Ann", 0.4), said("Bob", 0.2)], OTHER: [said("Bob", 0.2), said("Cy", 0.2)]}
+AGREED = {
+    KEY: (np.array([[0.9, 0.9], [0.0, 0.0]]), np.eye(2, dtype=bool)),
+    OTHER: (np.zeros((2, 2)), np.eye(2, dtype=bool)),
+}
+
+
+def test_warped_weights_by_hand(monkeypatch):
+    values = {"cut": [np.log([0.5, 0.5]), np.full(2, -np.inf)], "one": [np.array([-np.inf, 0.0]), np.log([0.1, 0.1])]}
+    monkeypatch.setattr(warping, "log_likelihoods", lambda reader, prompts, replies, name: values[name])
+    table = variants.warped(
+        None, {KEY: "p", OTHER: "o"}, DRAWN, AGREED, {"cut": {"name": "cut"}, "one": {"name": "one"}}
+    )
+    gold, closed = table.set_index("condition").loc[["gold", "closed book"]].to_dict("records")
+    assert gold["soft_cut"] == pytest.approx(0.45) and gold["hard_cut"] == pytest.approx(0.5)  # raw: 0.6 and 2/3
+    assert gold["change_cut"] == pytest.approx(np.log([0.5 / 0.4, 0.5 / 0.2]).mean())
+    assert gold["soft_one"] == gold["hard_one"] == 0 and gold["possible_one"] == 0.5
+    assert gold["change_one"] == pytest.approx(np.log(5))  # of the sample that stays only
+    assert (
+        closed["possible_cut"] == 0 and np.isnan([closed["soft_cut"], closed["hard_cut"], closed["change_cut"]]).all()
+    )
+
+
+LIKES = {("Ann", "Ann Lee"): 0.3, ("Ann Lee", "Ann"): 0.8, ("Bob", "Ann Lee"): 0.1, ("Ann Lee", "Bob"): 0.2}
+
+
+class Asker:
+    """Says "entailment" with the probability in LIKES, by premise and hypothesis, else "contradiction" of Bob, "neutral" of others."""
+
+    asked = 0
+
+    def log_likelihood(self, contexts, continuations):
+        Asker.asked += len(contexts)
+        found = []
+        for context, word in zip(contexts, continuations, strict=True):
+            premise, hypothesis = context.split(">")
+            entails = LIKES.get((premise, hypothesis), 0.2)
+            rest = (
+                {"contradiction": 0.6, "neutral": 0.4} if "Bob" in context else {"contradiction": 0.1, "neutral": 0.9}
+            )
+            share = entails if word == "entailment" else (1 - entails) * rest[word]
+            found.append(np.log([0.5 * share]))  # the model may say other words too
+        return found
+
+
+def test_directions_by_hand():
+    prompt = SimpleNamespace(chat=False, fill=lambda question, premise, hypothesis: f"{premise}>{hypothesis}")
+    Asker.asked = 0
+    table = variants.directed(Asker(), [QUESTION], DRAWN, AGREED, prompt)
+    assert Asker.asked == 3 * 2 * 3  # three replies, each way, three words: every pair once
+    gold, closed = table.set_index("condition").loc[["gold", "closed book"]].to_dict("records")
+    # Ann weighs 2/3, Bob 1/3
+    assert gold["soft_forward"] == pytest.approx((2 * 0.3 + 0.1) / 3)
+    assert gold["soft_backward"] == pytest.approx((2 * 0.8 + 0.2) / 3)
+    assert gold["soft_larger"] == pytest.approx((2 * 0.8 + 0.2) / 3)
+    assert gold["soft_judge"] == pytest.approx(0.6)  # against the first answer
+    assert gold["hard_forward"] == 0  # Ann's likeliest word is neutral
+    assert gold["hard_consistent"] == pytest.approx(2 / 3)  # Bob is contradicted
+    assert closed["hard_consistent"] == pytest.approx(0.5)
+
+
+def test_a_blank_reply_is_asked_about_as_no_answer():
+    drawn = {KEY: [said("", 0.5)]}
+    seen = []
+    prompt = Prompt("p", "$question $premise>$hypothesis", chat=False)
+    asker = SimpleNamespace(
+        log_likelihood=lambda contexts, words: seen.extend(contexts) or [np.log([0.2])] * len(contexts)
+    )
+    found = variants.directed(asker, [QUESTION], drawn, {KEY: (np.zeros((1, 2)), np.eye(1, dtype=bool))}, prompt)
+    assert set(seen) == {"who no answer>Ann Lee", "who Ann Lee>no answer"}
+    assert found["soft_forward"].item() == pytest.approx(1 / 3)
