@@ -1,4 +1,4 @@
-"""The tests compare the engine with plain transformers on the processor, also on a machine with a GPU; CUDA_VISIBLE_DEVICES overrules that."""
+"""The tests compare the engine with plain transformers on the processor, also where there is a GPU, unless CUDA_VISIBLE_DEVICES is set."""
 
 import os
 
