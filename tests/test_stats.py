@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from sklearn.metrics import roc_auc_score
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from rag_utils import stats
@@ -358,6 +359,7 @@ def test_holm_lies_between_the_p_values_and_bonferroni(seed):
     assert adjusted.min() == pytest.approx(9 * p_values.min())
     assert (np.diff(adjusted[np.argsort(p_values)]) >= 0).all()
     assert holm(p_values[::-1])[::-1] == pytest.approx(adjusted)
+    assert adjusted.tolist() == multipletests(p_values, method="holm")[1].tolist()
 
 
 # --- correlations --------------------------------------------------------------------------------
