@@ -7,6 +7,7 @@ One row per question, retriever and rank. `whole_...` is the reader's score with
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -93,7 +94,7 @@ def ask(
     """
     ranked = {(q.id, name): ranking(run[q.id]) for name, run in runs.items() for q in questions}
     by_id = {question.id: question for question in questions}
-
+    score = cache(lambda reply, name: _scores(reply, by_id[name]))  # most replies come several times
     pairs = list(dict.fromkeys((name, one) for (name, _), found in ranked.items() for one in found))
     beginnings = [(name, *found[:depth]) for (name, _), found in ranked.items() for depth in range(1, len(found) + 1)]
 
@@ -102,7 +103,7 @@ def ask(
             prompt_text(reader, prompt, by_id[name], [passages[one] for one in documents]) for name, *documents in shown
         ]
         replies = reader.generate(texts, max_new_tokens=max_new_tokens, **options)
-        return {key: _scores(reply.text, by_id[key[0]]) for key, [reply] in zip(shown, replies, strict=True)}
+        return {key: score(reply.text, key[0]) for key, [reply] in zip(shown, replies, strict=True)}
 
     whole = said(list(dict.fromkeys([*pairs, *beginnings])))  # one call, so that what prompts share is read once
     labels = {"erag": whole} | ({"again": said(pairs, temperature=1.0, seed=seed)} if again else {})

@@ -5,7 +5,7 @@ compared(tables, {"gold": "gold", "exact_match": "EM"}, ways, price)
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -130,6 +130,32 @@ def retained(part, whole, base, *, resamples: int = 1000, seed: int = 0) -> Reta
 
     found = stats.statistic_interval(share, part - base, whole - base, resamples=resamples, rng=seed)
     return Retained(*gains, found)
+
+
+def claims(
+    data: Mapping[str, Tables],
+    wanted: Sequence[tuple[str, str, str]],
+    metric: str,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, stats.Difference]:
+    """Paired differences on several data sets in one metric, p values adjusted for all of them together.
+
+    data    : name -> tables
+    wanted  : (title, first, second); those with a way that is in no table are left out
+    returns : "TITLE, NAME" -> first minus second
+    """
+    gaps = {
+        f"{title}, {name}": stats.paired_difference(
+            tables[metric][first], tables[metric][second], resamples=resamples, rng=seed
+        )
+        for name, tables in data.items()
+        for title, first, second in wanted
+        if first in tables[metric] and second in tables[metric]
+    }
+    adjusted = stats.holm([gap.p_value for gap in gaps.values()])
+    return {title: replace(gap, p_value=float(p)) for (title, gap), p in zip(gaps.items(), adjusted, strict=True)}
 
 
 def shares(

@@ -69,5 +69,9 @@ def test_ways_are_compared_in_the_order_given_and_the_base_is_not_tested(tables)
 def test_differences_and_shares_leave_out_ways_that_are_absent(tables):
     found = savings_tables.differences(tables, METRICS, [("dear", "cheap"), ("dear", "absent")], resamples=100)
     assert list(found.index) == [("dear", "cheap")] and list(found) == ["gold", "Holm, gold", "EM", "Holm, EM"]
+    gaps = savings_tables.claims({"a": tables, "b": tables}, [("x", "dear", "cheap"), ("y", "absent", "cheap")], "gold")
+    assert list(gaps) == ["x, a", "x, b"]
+    alone = savings_tables.claims({"a": tables}, [("x", "dear", "cheap")], "gold")["x, a"]
+    assert gaps["x, a"].value == alone.value and gaps["x, a"].p_value == pytest.approx(min(1, 2 * alone.p_value))
     kept = savings_tables.shares(tables, METRICS, [("half", "cheap", "dear"), ("none", "absent", "dear")])
     assert list(kept.index) == ["half"] and kept.loc["half", "kept, EM"] != "undefined"
