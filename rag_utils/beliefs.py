@@ -47,8 +47,6 @@ VARIANTS = {
     "mean token log-likelihood as weight": "soft_token_mean",
     "hard, any answer": "hard_any",
     "hard, share of samples as weight": "hard_frequency",
-    "best answer, array as the code reads it": "soft_mixed",
-    "hard, the latest cluster takes over": "hard_latest",
 }
 MEASURES = [*METHODS.values(), *VARIANTS.values()]
 
@@ -114,8 +112,7 @@ def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: A
     agreed  : what it says, as `agreements` returns it, if that is there already
     returns : columns id, condition, the measures, right (share of samples that the judge accepts), clusters (meanings among the samples),
               n (samples) and steps (gold passages of the question)
-    source  : SePer, Table 2: similarity measures are means over the samples; entropy is the mean negative log-likelihood of a sample.
-              soft_mixed reads the numbers, which stand answer by answer, as if they stood sample by sample: the authors' code
+    source  : SePer, Table 2: similarity measures are means over the samples; entropy is the mean negative log-likelihood of a sample
     """
     by_id = {question.id: question for question in questions}
     agreed, alike = agreed or agreements(judge, questions, drawn), _alike(by_id, drawn)
@@ -123,7 +120,6 @@ def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: A
     for (name, condition), replies in drawn.items():
         kernel, agree = agreed[name, condition]
         texts, clusters, matches = [reply.text.strip() for reply in replies], *meanings(kernel, agree)
-        taken, taken_matches = meanings(kernel, agree, join="latest")
         whole = np.array([reply.log_likelihood for reply in replies])
         per_token = np.array([reply.token_log_likelihood.mean() for reply in replies])
         table.append(
@@ -140,8 +136,6 @@ def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: A
                 "soft_token_mean": seper.soft(per_token, kernel),
                 "hard_any": seper.hard(whole, clusters, matches, over_answers="any"),
                 "hard_frequency": seper.hard(whole, clusters, matches, weighting="frequency"),
-                "soft_mixed": seper.soft(whole, kernel.T.reshape(kernel.shape), over_answers="max"),
-                "hard_latest": seper.hard(whole, taken, taken_matches),
                 "right": float(np.mean(kernel.max(axis=1) >= THRESHOLD)),
                 "clusters": int(clusters.max() + 1),
                 "n": len(texts),
@@ -307,19 +301,19 @@ def benchmark(
 
     Hard negatives as in `measure.benchmark`.
     """
-    questions, drawn, facts = _drawn(reader, name, n, samples, how)
+    questions, drawn, facts = drawn_on(reader, name, n, samples, how)
     table = rows(judge, questions, drawn)
     asked = asked_judge(asker, questions, drawn, question_of_judge)
     table["lm_judge"] = [asked[row.id, row.condition] for row in table.itertuples()]
     facts["prompts"][question_of_judge.name] = question_of_judge.digest
-    return table, facts | {"asker": asker.fingerprint, "measures": MEASURES}
+    return table, facts | {"asker": asker.fingerprint}
 
 
 def repeated_benchmark(
     reader: LanguageModel, judge: Judge, name: str, n: int, *, sizes: Sequence[int], times: int, **how
 ) -> tuple[pd.DataFrame, dict]:
     """`repeated` on a public benchmark; arguments as there and in `benchmark`."""
-    questions, drawn, facts = _drawn(reader, name, n, times * max(sizes), how)
+    questions, drawn, facts = drawn_on(reader, name, n, times * max(sizes), how)
     return repeated(judge, questions, drawn, sizes=sizes, times=times), facts
 
 
@@ -374,7 +368,9 @@ def facts_of(reader: LanguageModel, questions: Sequence[Question], samples: int,
     return facts | {"samples": samples, "questions": len(questions)} | numbers
 
 
-def _drawn(reader: LanguageModel, name: str, n: int, samples: int, how) -> tuple[list[Question], Drawn, dict]:
+def drawn_on(
+    reader: LanguageModel, name: str, n: int, samples: int, how: Mapping
+) -> tuple[list[Question], Drawn, dict]:
     """The first questions of a benchmark, samples to each of them under every context, and what they were drawn with."""
     questions = sample(name, min(n, len(data.load(name))))
     pool = retrieve.own_distractors if name in ("hotpotqa", "musique") else data.passages(name)

@@ -32,6 +32,7 @@ Evaluator = Callable[
 ]  # questions, kept texts of each -> P(sufficient)
 
 FOLDER = ROOT / "data" / "compressor"
+LAST_EPOCH = FOLDER / "last_epoch"  # the head for evidentiality with no choice of the epoch
 NQ_FOLDER = ROOT / "_build" / "compressor_nq"  # trained on NQ: measured, not shipped
 HEADS = ("evidentiality", "answerability", "leave-one-out")
 FEATURES = ("similarity", "words", "number wanted", "number there")
@@ -114,13 +115,13 @@ def load_head(name: str, folder: Path = FOLDER) -> Head:
         ) from error
 
 
-def similarity(encode: Encoder, head: Head | None = None) -> Score:
-    """Dot products of a question's and its sentences' embeddings, with a trained head or as the encoder has them.
+def remembering(encode: Encoder) -> Encoder:
+    """The same encoder, which embeds each distinct text once as long as the function lives.
 
-    encode  : texts -> (n, d) rows of length 1; each distinct text is embedded once as long as the function lives
-    returns : a function; its numbers are rounded to six decimals, so that a processor's last digits decide nothing
-    source  : ECoRAG, section 3.1.2: sim(q, d) = E_Q(q) . E_D(d). Without a head, RECOMP's extractive compressor with an encoder that is
-              not trained for it
+    >>> asked = []
+    >>> encode = remembering(lambda texts: [asked.append(text) or [1.0, 0.0] for text in texts])
+    >>> encode(["a", "b", "a"]).shape, encode(["b"]).shape, asked
+    ((3, 2), (1, 2), ['a', 'b'])
     """
     known: dict[str, np.ndarray] = {}
 
@@ -129,6 +130,19 @@ def similarity(encode: Encoder, head: Head | None = None) -> Score:
         if new:
             known.update(zip(new, encode(new), strict=True))
         return np.array([known[text] for text in texts])
+
+    return vectors
+
+
+def similarity(encode: Encoder, head: Head | None = None) -> Score:
+    """Dot products of a question's and its sentences' embeddings, with a trained head or as the encoder has them.
+
+    encode  : texts -> (n, d) rows of length 1; each distinct text is embedded once, by several scores too if it is `remembering`
+    returns : a function; its numbers are rounded to six decimals, so that a processor's last digits decide nothing
+    source  : ECoRAG, section 3.1.2: sim(q, d) = E_Q(q) . E_D(d). Without a head, RECOMP's extractive compressor with an encoder that is
+              not trained for it
+    """
+    vectors = remembering(encode)
 
     def moved(rows: np.ndarray, step: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
         return rows if step is None else rows + rows @ step[0] @ step[1]
@@ -403,11 +417,11 @@ def word_information(reader: LanguageModel, passages: Sequence[Passage]) -> dict
     """
     texts = [" ".join(passage.text.split()) for passage in passages]
     said = reader.log_likelihood([""] * len(texts), texts)
+    spaced = [[f" {word}" if place else word for place, word in enumerate(text.split())] for text in texts]
+    length = {word: len(reader.encode(word, context=False)) for word in {word for own in spaced for word in own}}
     found = {}
-    for passage, text, tokens in zip(passages, texts, said, strict=True):
-        lengths = [
-            len(reader.encode(f" {word}" if place else word, context=False)) for place, word in enumerate(text.split())
-        ]
+    for passage, own, tokens in zip(passages, spaced, said, strict=True):
+        lengths = [length[word] for word in own]
         if sum(lengths) != len(tokens):
             raise ValueError(f"passage {passage.id!r}: its words have {sum(lengths)} tokens, its text {len(tokens)}")
         starts = np.cumsum([0, *lengths[:-1]])

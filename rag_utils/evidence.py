@@ -166,6 +166,8 @@ def read(
             calls[question.id, name] = prompt_text(reader, closed if some is None else prompt, question, some)
     replies = reader.generate(list(calls.values()), max_new_tokens=max_new_tokens)
     by_id = {question.id: question for question in questions}
+    distinct = {text for texts in kept.values() if texts for own in texts.values() for text in own}
+    length = {text: reader.count_tokens(text) for text in distinct}
     table = []
     for (one, name), [reply] in zip(calls, replies, strict=True):
         texts = kept[name][one] if kept[name] is not None else []
@@ -175,7 +177,7 @@ def read(
                 "condition": name,
                 "exact_match": answers.exact_match(reply.text, by_id[one].answers),
                 "token_f1": answers.token_f1(reply.text, by_id[one].answers),
-                "tokens": sum(map(reader.count_tokens, texts)),
+                "tokens": sum(length[text] for text in texts),
                 "texts": len(texts),
                 "unparsable": int(not answers.normalize(reply.text)),
             }

@@ -1,6 +1,6 @@
-"""What SePer comes to where the weight of a sample is that of a warped distribution, or where agreement has a direction.
+"""What SePer comes to with the authors' array and clusters, with weights from a warped distribution, or where agreement has a direction.
 
-Both need a model beside the recorded samples: `warped` the reader itself, `directed` a language model that judges.
+`by_code` needs the samples and the judge only, `warped` the reader itself too, `directed` a language model that judges.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,44 @@ import numpy as np
 import pandas as pd
 
 from rag_utils import seper, warping
-from rag_utils.beliefs import Agreed, Drawn, meanings
+from rag_utils.beliefs import Agreed, Drawn, agreements, drawn_on, meanings
 from rag_utils.data import Question
+from rag_utils.judge import Judge
 from rag_utils.lm import LanguageModel
 from rag_utils.prompts import Prompt
 
 WORDS = ("entailment", "contradiction", "neutral")
+
+
+CODE = {
+    "best answer, array as the code reads it": "soft_mixed",
+    "hard, the latest cluster takes over": "hard_latest",
+}  # title -> column of `by_code`
+
+
+def by_code(drawn: Drawn, agreed: Agreed) -> pd.DataFrame:
+    """SePer with two things that the authors' code does otherwise than the paper says.
+
+    agreed  : as `beliefs.agreements` returns it for drawn
+    returns : columns id, condition; soft_mixed (the largest belief, where the agreements, which stand answer by answer, are read as if they
+              stood sample by sample: with one answer nothing changes) and hard_latest (a later first member takes over samples)
+    """
+    table = []
+    for (name, condition), replies in drawn.items():
+        kernel, agree = agreed[name, condition]
+        whole = np.array([reply.log_likelihood for reply in replies])
+        mixed = seper.soft(whole, kernel.T.reshape(kernel.shape), over_answers="max")
+        latest = seper.hard(whole, *meanings(kernel, agree, join="latest"))
+        table.append({"id": name, "condition": condition, "soft_mixed": mixed, "hard_latest": latest})
+    return pd.DataFrame(table)
+
+
+def by_code_on(
+    reader: LanguageModel, judge: Judge, name: str, n: int, *, samples: int = 10, **how
+) -> tuple[pd.DataFrame, dict]:
+    """`by_code` on a public benchmark: numbers per question only; arguments as in `beliefs.benchmark`."""
+    questions, drawn, facts = drawn_on(reader, name, n, samples, how)
+    return by_code(drawn, agreements(judge, questions, drawn)), facts
 
 
 def warped(

@@ -45,23 +45,6 @@ def test_two_samples_by_hand():
     assert row["exact_match"] == row["right"] == 0.5 and row["clusters"] == row["n"] == 2
 
 
-def test_what_the_code_makes_of_two_answers_and_of_contested_samples():
-    replies = [
-        Generation(f" {name}", (1,), np.array([value])) for name, value in (("a", -0.2), ("b", -0.4), ("c", -1.0))
-    ]
-    kernel = np.array([[0.9464991, 0.0063775], [0.8668133, 0.0158762], [0.0063775, 0.9668523]])  # the authors' case
-    agree = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)  # the third means the same as either
-    drawn = {("q", CLOSED): replies}
-    [row] = beliefs.rows(Letters(), [QUESTION], drawn, agreed={("q", CLOSED): (kernel, agree)}).to_dict("records")
-    assert row["soft_max"] == pytest.approx(0.73148, abs=1e-5) and row["soft_mixed"] == pytest.approx(0.57603, abs=1e-5)
-    # shares 0.441, 0.361 and 0.198; only the first answer is matched, by both clusters
-    assert row["seper_hard"] == row["hard_latest"] == pytest.approx(0.5)
-    kernel[1, 0] = 0.0
-    [row] = beliefs.rows(Letters(), [QUESTION], drawn, agreed={("q", CLOSED): (kernel, agree)}).to_dict("records")
-    assert row["seper_hard"] == pytest.approx((0.4409 + 0.1981) / 2, abs=1e-4)
-    assert row["hard_latest"] == pytest.approx(0.4409 / 2, abs=1e-4)  # the second cluster took the third sample over
-
-
 def test_every_pair_is_judged_once():
     drawn = {("q", CLOSED): [said(" alpha", 0.5)] * 4 + [said(" gamma", 0.1)]}
     Letters.asked = 0

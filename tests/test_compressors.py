@@ -237,3 +237,22 @@ def test_a_saved_head_and_evaluator_are_loaded_and_what_is_damaged_is_named(tmp_
     (tmp_path / "evaluator.json").write_text(json.dumps({"intercept": 1, "coefficients": {}}))
     with pytest.raises(ValueError, match="absent or damaged"):
         compressors.load_evaluator(tmp_path)
+
+
+def test_what_ships_is_small_and_fits():
+    files = [path for path in compressors.FOLDER.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 5_000_000
+    for name in compressors.HEADS:
+        head = compressors.load_head(name)
+        assert head.question[0].shape == (384, 16) and head.sentence[1].shape == (16, 384)
+    assert set(compressors.load_evaluator()["coefficients"]) == set(FEATURES)
+    facts = json.loads((compressors.FOLDER / "training.json").read_text())
+    assert set(facts["heads"]) == set(compressors.HEADS) and facts["labels"]["fingerprint"]
+    last = json.loads((compressors.LAST_EPOCH / "training.json").read_text())
+    assert last["labels"] == facts["labels"] and last["settings"]["epochs"] == facts["settings"]["epochs"]
+    both = (one["heads"]["evidentiality"]["history"] for one in (last, facts))
+    for row, same in zip(*both, strict=True):  # one training, two epochs kept
+        assert row == pytest.approx(same, rel=1e-3)
+    assert last["heads"]["evidentiality"]["kept"]["epoch"] == facts["settings"]["epochs"]
+    for own in facts["heads"].values():  # the kept epoch is the best of those that were written down, or better
+        assert own["kept"]["development"] <= min(row["development"] for row in own["history"])

@@ -25,6 +25,22 @@ AGREED = {
 }
 
 
+def test_what_the_code_makes_of_two_answers_and_of_contested_samples():
+    replies = [
+        Generation(f" {name}", (1,), np.array([value])) for name, value in (("a", -0.2), ("b", -0.4), ("c", -1.0))
+    ]
+    kernel = np.array([[0.9464991, 0.0063775], [0.8668133, 0.0158762], [0.0063775, 0.9668523]])  # the authors' case
+    agree = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)  # the third means the same as either
+    [row] = variants.by_code({KEY: replies}, {KEY: (kernel, agree)}).to_dict("records")
+    assert row["soft_mixed"] == pytest.approx(0.57603, abs=1e-5)  # the largest belief is 0.73148
+    assert row["hard_latest"] == pytest.approx(0.5)  # shares 0.441, 0.361, 0.198; both clusters match the first answer
+    kernel[1, 0] = 0.0
+    [row] = variants.by_code({KEY: replies}, {KEY: (kernel, agree)}).to_dict("records")
+    assert row["hard_latest"] == pytest.approx(
+        0.4409 / 2, abs=1e-4
+    )  # not (0.4409 + 0.1981) / 2: the third was taken over
+
+
 def test_warped_weights_by_hand(monkeypatch):
     values = {"cut": [np.log([0.5, 0.5]), np.full(2, -np.inf)], "one": [np.array([-np.inf, 0.0]), np.log([0.1, 0.1])]}
     monkeypatch.setattr(warping, "log_likelihoods", lambda reader, prompts, replies, name: values[name])

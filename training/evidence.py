@@ -9,7 +9,7 @@ and are committed as numbers; those of the variant from the NQ questions by whic
 stays frozen; what is trained is a low-rank step on each side of its dot product, once per kind of label. Recipe by default that of ECoRAG,
 appendix B.1: AdamW, rate 5e-5, 4 epochs, temperature 1, steps of 64 texts, 8 positive and 56 negative, of these 15 per cent weak evidence.
 That recipe is for all weights of an encoder; the shipped heads were trained with the settings in `data/compressor/training.json`. The epoch
-with the lowest loss on a fifth of the questions is kept.
+with the lowest loss on a fifth of the questions is kept, unless `--keep last` says otherwise.
 
 The state is saved every few epochs as safetensors; a run that was interrupted goes on where it was.
 """
@@ -53,6 +53,9 @@ def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--weak-share", type=float, default=0.15, help="of the negatives of a strong sentence")
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--keep", choices=("best", "last"), default="best", help="the epoch with the lowest loss, or the last one"
+    )
     parser.add_argument("--save-every", type=int, default=10, help="epochs")
     parser.add_argument("--state", type=Path, default=None, help="folder of the saved state, one per kind of label")
     parser.add_argument("--out", type=Path, default=None)
@@ -166,7 +169,7 @@ def question_loss(scores: torch.Tensor, labels: list[str], temperature: float, p
 
 
 def train(kind: str, found: dict, encode: retrieve.Encoder, chosen: argparse.Namespace) -> tuple[dict, dict]:
-    """The weights of the epoch with the lowest development loss, and how it went."""
+    """The weights of the epoch that is kept, and how it went."""
     vectors = {
         name: (torch.tensor(encode([asked])[0]), torch.tensor(encode(texts)), labels)
         for name, (asked, texts, labels) in found.items()
@@ -206,11 +209,13 @@ def train(kind: str, found: dict, encode: retrieve.Encoder, chosen: argparse.Nam
             best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         if epoch % chosen.save_every == 0 or epoch == chosen.epochs:
             save(model, optimizer, history, best, chosen.state / kind, plan)
-    lowest = min(history, key=lambda row: row["development"])
+    kept_epoch = min(history, key=lambda row: row["development"])
+    if chosen.keep == "last":
+        best, kept_epoch = model.state_dict(), history[-1]
     return best, {
         "questions": len(kept[False]),
         "development_questions": len(kept[True]),
-        "kept": lowest,
+        "kept": kept_epoch,
         "history": history[:: max(1, len(history) // 20)],
     }
 
@@ -220,7 +225,7 @@ def key(kind: str, found: dict, chosen: argparse.Namespace) -> str:
     plan = {
         name: value
         for name, value in vars(chosen).items()
-        if name not in ("mine", "questions", "heads", "epochs", "save_every", "state", "out")
+        if name not in ("mine", "questions", "heads", "keep", "epochs", "save_every", "state", "out")
     }
     return data.question_id(json.dumps([kind, found, plan], sort_keys=True))
 
