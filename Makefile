@@ -69,6 +69,7 @@ bench: $(V)/.ok  ## time the engine against the usual way (some 45 minutes on a 
 	$(V)/bin/pip install -q --no-deps --upgrade --target _build/bench erag==0.0.1
 	PYTHONPATH=_build/bench $(V)/bin/python benchmarks/engine.py
 	$(V)/bin/python benchmarks/labelling.py
+	$(V)/bin/python benchmarks/compression.py
 
 # ---------------------------------------------------------------------------------------------------- maintenance
 # Pins stay as they are while they satisfy pyproject.toml; delete requirements.lock first to take the newest versions.

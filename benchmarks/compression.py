@@ -1,0 +1,60 @@
+"""All documents read, against compressed and read: seconds of each part, in one run, one question after the other.
+
+Written to `benchmarks/compression.json`, for every question: reading all documents; compressing them, that is embedding every
+sentence, ranking and asking the evaluator; and reading what is kept. These are the columns of ECoRAG, Table 4.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import tasks
+import torch
+from engine import processor, timed
+
+from rag_utils import compressors, data, evidence, lm, prompts, retrieve
+
+RESULTS = Path(__file__).with_name("compression.json")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--questions", type=int, default=16)
+    parser.add_argument("--documents", type=int, default=20)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the result goes")
+    given = parser.parse_args()
+    reader, read = lm.load("embedded", mode="fresh"), prompts.load("read_plain")
+    asked = [question for question in data.load("companion") if question.split == "test"][: given.questions]
+    documents = evidence.retrieved(asked, data.passages("companion"), k=given.documents)
+    encode, head = retrieve.encoder(), compressors.load_head("evidentiality")
+
+    def compress(question):
+        """With nothing remembered of other questions: their documents overlap."""
+        score = compressors.similarity(encode, head)
+        return compressors.adaptive(score, compressors.small_evaluator(score))([question], documents)
+
+    def reply(question, texts):
+        tasks.generate(reader, [read.fill(question=question.text, documents=texts)], do_sample=False)
+
+    reply(
+        asked[0], [compressors.shown(passage) for passage in documents[asked[0].id]]
+    )  # first touches of memory are slow
+    compress(asked[0])
+    rows = []
+    for number, question in enumerate(asked):
+        texts, kept = [compressors.shown(passage) for passage in documents[question.id]], {}
+        ways = {
+            "all documents": lambda _, question=question, texts=texts: reply(question, texts),
+            "compression": lambda _, question=question, kept=kept: kept.update(compress(question)),
+            "reading": lambda _, question=question, kept=kept: reply(question, kept[question.id]),
+        }
+        seconds = {way: timed("took", work, None, reader.model)["took_s"] for way, work in ways.items()}
+        rows.append({"question": number, "texts": len(kept[question.id])} | seconds)
+        print(", ".join(f"{way} {value:.2f} s" for way, value in seconds.items()), flush=True)
+    found = {"data": "companion", "questions": len(asked), "documents": given.documents, "reader": reader.name}
+    found |= {"processor": processor(), "threads": torch.get_num_threads(), "rows": rows}
+    given.out.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
