@@ -21,7 +21,7 @@ from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
 from rag_utils.names import check_name
 from rag_utils.prompts import Prompt
-from rag_utils.retrieve import DECIMALS, Encoder, ranking
+from rag_utils.retrieve import DECIMALS, Encoder, ranking, remembering
 
 Retrieved = Mapping[str, Sequence[Passage]]  # question id -> passages, best first
 Kept = dict[str, list[str]]  # question id -> texts to show, in the order of the prompt
@@ -113,25 +113,6 @@ def load_head(name: str, folder: Path = FOLDER) -> Head:
         raise ValueError(
             f"{path.name} is absent or damaged ({type(error).__name__}); training/evidence.py makes it"
         ) from error
-
-
-def remembering(encode: Encoder) -> Encoder:
-    """The same encoder, which embeds each distinct text once as long as the function lives.
-
-    >>> asked = []
-    >>> encode = remembering(lambda texts: [asked.append(text) or [1.0, 0.0] for text in texts])
-    >>> encode(["a", "b", "a"]).shape, encode(["b"]).shape, asked
-    ((3, 2), (1, 2), ['a', 'b'])
-    """
-    known: dict[str, np.ndarray] = {}
-
-    def vectors(texts: Sequence[str]) -> np.ndarray:
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        if new:
-            known.update(zip(new, encode(new), strict=True))
-        return np.array([known[text] for text in texts])
-
-    return vectors
 
 
 def similarity(encode: Encoder, head: Head | None = None) -> Score:

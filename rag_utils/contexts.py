@@ -1,6 +1,6 @@
 """What a question may be shown: documents, cut in several ways, and the chunks that are nearest to it.
 
-encode = remembered(retrieve.encoder())
+encode = retrieve.remembering(retrieve.encoder())
 ways = cuts(documents(pool), tau=0.2, max_tokens=128, count_tokens=reader.count_tokens, encode=encode)
 some = cases(questions, ways["semantic"], k=5, encode=encode)
 some[0].texts(some[0].first)
@@ -175,7 +175,7 @@ def cases(
     if reserve < k:
         raise ValueError(f"reserve must be at least k = {k}, got {reserve}")
     pools = {question.id: tuple(chunks(question) if callable(chunks) else chunks) for question in questions}
-    encode = remembered(encode)
+    encode = retrieve.remembering(encode)
     run = retrieve.dense(questions, chunks, k=reserve, encoder=encode)
     every = {chunk.id: chunk for pool in pools.values() for chunk in pool}
     found = []
@@ -184,19 +184,6 @@ def cases(
         vectors = np.asarray(encode([f"{chunk.title} {chunk.text}" for chunk in near]))
         found.append(Case(question, near, tuple(range(min(k, len(near)))), vectors))
     return found
-
-
-def remembered(encode: retrieve.Encoder) -> retrieve.Encoder:
-    """The same encoder, which embeds each text once and keeps it."""
-    known: dict[str, np.ndarray] = {}
-
-    def look_up(texts: Sequence[str]) -> np.ndarray:
-        missing = [text for text in dict.fromkeys(texts) if text not in known]
-        if missing:
-            known.update(zip(missing, np.asarray(encode(missing)), strict=True))
-        return np.array([known[text] for text in texts])
-
-    return look_up
 
 
 def own_chunks(chunks: Sequence[Passage]) -> Callable[[Question], list[Passage]]:

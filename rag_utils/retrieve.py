@@ -212,6 +212,25 @@ def encoder() -> Encoder:
     return encode
 
 
+def remembering(encode: Encoder) -> Encoder:
+    """The same encoder, which embeds each distinct text once as long as the function lives.
+
+    >>> asked = []
+    >>> encode = remembering(lambda texts: [asked.append(text) or [1.0, 0.0] for text in texts])
+    >>> encode(["a", "b", "a"]).shape, encode(["b"]).shape, asked
+    ((3, 2), (1, 2), ['a', 'b'])
+    """
+    known: dict[str, np.ndarray] = {}
+
+    def vectors(texts: Sequence[str]) -> np.ndarray:
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            known.update(zip(new, np.asarray(encode(new)), strict=True))
+        return np.array([known[text] for text in texts])
+
+    return vectors
+
+
 _default_encoder = encoder  # `dense` has an argument of that name
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rag_utils import contexts
+from rag_utils import contexts, retrieve
 from rag_utils.data import Passage, Question
 
 # --- cutting ---------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def test_each_text_is_embedded_once():
         seen.extend(texts)
         return np.array([[len(text), 1.0] for text in texts])
 
-    look_up = contexts.remembered(encode)
+    look_up = retrieve.remembering(encode)
     assert look_up(["a", "bb", "a"]).tolist() == [[1, 1], [2, 1], [1, 1]]
     assert look_up(["bb", "ccc"]).tolist() == [[2, 1], [3, 1]]
     assert seen == ["a", "bb", "ccc"]
