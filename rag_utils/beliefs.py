@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
-from rag_utils import answers, data, manifest, retrieve, seper, similarity, uncertainty
+from rag_utils import answers, asking, data, manifest, retrieve, seper, similarity, uncertainty
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
 from rag_utils.lm import Generation, LanguageModel
@@ -270,15 +271,13 @@ def asked_judge(
     for (name, condition), replies in drawn.items():
         best = max(replies, key=lambda reply: reply.log_likelihood).text.strip()
         slots = {"question": by_id[name].text, "reference": by_id[name].answers[0], "answer": best or "no answer"}
-        asked[name, condition] = reader.chat(prompt.fill(**slots)) if prompt.chat else prompt.fill(**slots)
+        asked[name, condition] = asking.filled(reader, prompt, **slots)
     return dict(zip(asked, said_yes(reader, list(asked.values())).tolist(), strict=True))
 
 
 def said_yes(reader: LanguageModel, texts: Sequence[str]) -> np.ndarray:
     """The probability of "Yes" against "No" as what follows each text, (texts,)."""
-    said = reader.log_likelihood([text for text in texts for _ in range(2)], ["Yes", "No"] * len(texts))
-    yes, no = (np.array([tokens.sum() for tokens in said[start::2]]) for start in (0, 1))
-    return (1 / (1 + np.exp(no - yes))).round(6)
+    return softmax(asking.word_log_likelihoods(reader, texts, ("Yes", "No")), axis=1)[:, 0].round(6)
 
 
 def benchmark(
@@ -345,15 +344,16 @@ def evouna_asked(asker: LanguageModel, n: int, *, prompt: Prompt) -> tuple[pd.Da
     """
     judged = sorted(data.load_judged("evouna_nq"), key=lambda question: data.question_id(question.question))[:n]
     asked = {
-        (question.id, answer.system, place): prompt.fill(question=question.question, reference=gold, answer=answer.text)
+        (question.id, answer.system, place): asking.filled(
+            asker, prompt, question=question.question, reference=gold, answer=answer.text
+        )
         for question in judged
         for answer in question.answers
         if answer.text.strip()
         for place, gold in enumerate(question.golds)
     }
-    texts = [asker.chat(text) if prompt.chat else text for text in asked.values()]
     table: dict[str, dict] = {question.id: {"id": question.id} for question in judged}
-    for (name, system, _), value in zip(asked, said_yes(asker, texts).tolist(), strict=True):
+    for (name, system, _), value in zip(asked, said_yes(asker, list(asked.values())).tolist(), strict=True):
         table[name][f"lm_{system}"] = max(value, table[name].get(f"lm_{system}", 0.0))
     entry = manifest.entries()["evouna_nq"]
     facts = {"asker": asker.fingerprint, "prompts": {prompt.name: prompt.digest}, "questions": len(judged)}

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.special import softmax
 
-from rag_utils import ecorag
+from rag_utils import asking, ecorag
 from rag_utils.answers import normalize
 from rag_utils.cache import ROOT
 from rag_utils.chunking import split_sentences
@@ -215,11 +216,10 @@ def asked_evaluator(
     """
 
     def probability(questions: Sequence[str], kept: Sequence[Sequence[str]]) -> np.ndarray:
-        texts = [prompt.fill(question=one, documents=own) for one, own in zip(questions, kept, strict=True)]
-        texts = [reader.chat(text) for text in texts] if prompt.chat else texts
-        said = reader.log_likelihood([text for text in texts for _ in verdicts], list(verdicts) * len(texts))
-        yes, no = (np.array([tokens.sum() for tokens in said[start::2]]) for start in (0, 1))
-        return np.round(1 / (1 + np.exp(no - yes)), DECIMALS)
+        pairs = zip(questions, kept, strict=True)
+        texts = [asking.filled(reader, prompt, question=one, documents=own) for one, own in pairs]
+        said = asking.word_log_likelihoods(reader, texts, verdicts)
+        return softmax(said, axis=1)[:, 0].round(DECIMALS)
 
     return probability
 

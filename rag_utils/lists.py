@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from rag_utils import answers, data, erag, manifest, retrieve, similarity
+from rag_utils.asking import word_log_likelihoods
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
 from rag_utils.measure import prompt_text, sample
@@ -137,9 +138,8 @@ def relevance(
     by_id = {question.id: question for question in questions}
     distinct = list(dict.fromkeys(zip(table["id"], table["document"], strict=True)))
     texts = [prompt_text(asker, prompt, by_id[name], [passages[one]]) for name, one in distinct]
-    said = asker.log_likelihood([text for text in texts for _ in range(2)], ["Yes", "No"] * len(texts))
-    yes, no = (np.array([tokens.sum() for tokens in said[start::2]]) for start in (0, 1))
-    label = dict(zip(distinct, (yes > no).astype(float).tolist(), strict=True))
+    said = word_log_likelihoods(asker, texts, ("Yes", "No"))
+    label = dict(zip(distinct, (said[:, 0] > said[:, 1]).astype(float).tolist(), strict=True))
     return np.array([label[pair] for pair in zip(table["id"], table["document"], strict=True)])
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from rag_utils import answers, data, manifest, retrieve, stats
+from rag_utils.asking import filled
 from rag_utils.data import SYSTEMS, Judged, Passage, Question
 from rag_utils.lm import LanguageModel
 from rag_utils.names import check_name
@@ -57,8 +58,7 @@ def ask(
 def prompt_text(reader: LanguageModel, prompt: Prompt, question: Question, passages: Sequence[Passage] | None) -> str:
     """What the reader is shown: the prompt with this question and these passages, in its chat form if the prompt asks for that."""
     slots = {} if passages is None else {"documents": [passage.text for passage in passages]}
-    text = prompt.fill(question=question.text, **slots)
-    return reader.chat(text) if prompt.chat else text
+    return filled(reader, prompt, question=question.text, **slots)
 
 
 def conditions(

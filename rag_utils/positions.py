@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from rag_utils import answers, similarity
+from rag_utils.asking import filled
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
 from rag_utils.permutations import CYCLIC, Orders, Shown, gold_places, label, parse, reciprocal_rank
@@ -173,9 +174,8 @@ def listwise(
     for name, some in orders.items():
         for run, order in enumerate(some):
             lines = [f"[{i}] {' '.join(shown[name][place].text.split())}" for i, place in enumerate(order, 1)]
-            text = prompt.fill(question=by_id[name].text, passages="\n".join(lines))
             keys.append((name, run, list(order)))
-            texts.append(asker.chat(text) if prompt.chat else text)
+            texts.append(filled(asker, prompt, question=by_id[name].text, passages="\n".join(lines)))
     found = []
     replies = asker.generate(texts, max_new_tokens=max_new_tokens)
     for (name, run, order), reply in zip(keys, replies, strict=True):

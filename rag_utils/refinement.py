@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from rag_utils import dense
+from rag_utils import asking, dense
 from rag_utils.contexts import Case, Context
 from rag_utils.data import Question
 from rag_utils.judge import THRESHOLD, Judge
@@ -149,12 +149,8 @@ def ask_with(
 def filled(reader: LanguageModel, settings: Settings, question: str, context: Context) -> str:
     """What the reader is shown: the question with the context's chunks, or, of one chunk left out, without any."""
     if not context:
-        return _chat(reader, settings.closed, settings.closed.fill(question=question))
-    return _chat(reader, settings.read, settings.read.fill(question=question, documents=list(context)))
-
-
-def _chat(model: LanguageModel, prompt: Prompt, text: str) -> str:
-    return model.chat(text) if prompt.chat else text
+        return asking.filled(reader, settings.closed, question=question)
+    return asking.filled(reader, settings.read, question=question, documents=list(context))
 
 
 def sufficiency(asker: LanguageModel, questions: Sequence[Question], prompt: Prompt) -> Callable:
@@ -165,10 +161,9 @@ def sufficiency(asker: LanguageModel, questions: Sequence[Question], prompt: Pro
     text_of = {question.id: question.text for question in questions}
 
     def weigh(keys: list[tuple[str, Context]]) -> list[float]:
-        texts = [prompt.fill(question=text_of[name], documents=list(context)) for name, context in keys]
-        asked = [_chat(asker, prompt, text) for text in texts]
-        said = asker.log_likelihood([text for text in asked for _ in range(2)], ["Yes", "No"] * len(asked))
-        return [float(yes.sum() - no.sum()) for yes, no in zip(said[::2], said[1::2], strict=True)]
+        texts = [asking.filled(asker, prompt, question=text_of[name], documents=list(own)) for name, own in keys]
+        found = asking.word_log_likelihoods(asker, texts, ("Yes", "No"))
+        return (found[:, 0] - found[:, 1]).tolist()
 
     return weigh
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from rag_utils import answers, dense
+from rag_utils.asking import filled
 from rag_utils.data import Passage, Question
 from rag_utils.judge import Judge
 from rag_utils.lm import Generation, LanguageModel
@@ -30,8 +31,7 @@ def rephrase(asker: LanguageModel, texts: Sequence[str], prompt: Prompt, *, max_
     returns : one string per text; a reply that is empty gives the text itself, which is then an edit that changes nothing
     source  : DENSE, eq. 3. A small model leaves things out, and nothing here checks that: see `faithful`
     """
-    filled = [prompt.fill(text=text) for text in texts]
-    asked = [asker.chat(text) if prompt.chat else text for text in filled]
+    asked = [filled(asker, prompt, text=text) for text in texts]
     replies = asker.generate(asked, max_new_tokens=max_new_tokens)
     return [said[0].text.strip() or text for text, said in zip(texts, replies, strict=True)]
 
@@ -185,8 +185,7 @@ def cost(
     """
     wording = {}
     for text in {passage.text for question in questions for passage in shown[question.id]}:
-        asked = rephrase_prompt.fill(text=text)
-        asked = reader.chat(asked) if rephrase_prompt.chat else asked
+        asked = filled(reader, rephrase_prompt, text=text)
         wording[text] = reader.count_tokens(asked) + reader.count_tokens(rephrased[text])
     table = []
     for question in questions:

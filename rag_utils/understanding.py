@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from rag_utils import answers, data, dense, manifest, retrieve, seper, similarity, uncertainty
+from rag_utils import answers, asking, data, dense, manifest, retrieve, seper, similarity, uncertainty
 from rag_utils.beliefs import Drawn
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
@@ -36,7 +36,6 @@ MEASURES = {
     "KLE heat": "kle_heat",
     "KLE Matern": "kle_matern",
 }
-WORDS = ("entailment", "contradiction", "neutral")
 
 
 # --- agreement -------------------------------------------------------------------------------------
@@ -52,12 +51,8 @@ def entailment(
     source  : DENSE, eq. 5 and appendix B.2. There the word that is generated counts; here their likelihoods are compared, so that every
               reply can be parsed and the distance to the decision is known
     """
-    slots = zip(questions, premises, hypotheses, strict=True)
-    filled = [prompt.fill(question=q, premise=premise, hypothesis=hypothesis) for q, premise, hypothesis in slots]
-    asked = [asker.chat(text) if prompt.chat else text for text in filled]
-    said = asker.log_likelihood([text for text in asked for _ in WORDS], list(WORDS) * len(asked))
-    entails, *others = (np.array([tokens.sum() for tokens in said[place :: len(WORDS)]]) for place in range(len(WORDS)))
-    return entails - np.max(others, axis=0)
+    found = asking.entailment(asker, prompt, questions, premises, hypotheses)
+    return found[:, 0] - found[:, 1:].max(axis=1)
 
 
 def agreements(entails: Entails, questions: Sequence[Question], said: Drawn) -> Agreements:

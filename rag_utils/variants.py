@@ -7,16 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
-from rag_utils import seper, warping
+from rag_utils import asking, seper, warping
 from rag_utils.beliefs import Agreed, Drawn, agreements, drawn_on, meanings
 from rag_utils.data import Question
 from rag_utils.judge import Judge
 from rag_utils.lm import LanguageModel
 from rag_utils.prompts import Prompt
-
-WORDS = ("entailment", "contradiction", "neutral")
-
 
 CODE = {
     "best answer, array as the code reads it": "soft_mixed",
@@ -95,7 +93,7 @@ def directed(
     """SePer with a language model as judge of what follows from what; every distinct pair is asked once, each way.
 
     agreed  : as `beliefs.agreements` returns it for drawn; clusters are made by it, in every column
-    prompt  : with the slots question, premise and hypothesis, asks for one of WORDS
+    prompt  : with the slots question, premise and hypothesis, asks for one of `asking.VERDICTS`
     returns : columns id, condition; soft_forward (does the answer follow from the sample?), soft_backward (the sample from the answer?) and
               soft_larger, the larger of both ways, with P("entailment") among the three words as kernel; hard_forward (clusters whose
               first member entails the answer: likeliest word "entailment") and hard_consistent ("contradiction" the likeliest word
@@ -109,7 +107,8 @@ def directed(
         for reply in replies:
             said = reply.text.strip() or "no answer"
             wanted |= {(text, said, answer): None, (text, answer, said): None}
-    judged = dict(zip(wanted, _word_probabilities(asker, list(wanted), prompt), strict=True))
+    shares = softmax(asking.entailment(asker, prompt, *zip(*wanted, strict=True)), axis=1)
+    judged = dict(zip(wanted, shares, strict=True))
     table = []
     for (name, condition), replies in drawn.items():
         text, answer = by_id[name].text, by_id[name].answers[0]
@@ -130,13 +129,3 @@ def directed(
             | {f"hard_{way}": seper.hard(whole, clusters, found[firsts][:, None]) for way, found in matches.items()}
         )
     return pd.DataFrame(table)
-
-
-def _word_probabilities(asker: LanguageModel, triples: Sequence[tuple[str, str, str]], prompt: Prompt) -> np.ndarray:
-    """(triples, 3): the probability of each of WORDS among the three, given (question, premise, hypothesis)."""
-    filled = [prompt.fill(question=q, premise=premise, hypothesis=hypothesis) for q, premise, hypothesis in triples]
-    texts = [asker.chat(text) if prompt.chat else text for text in filled]
-    said = asker.log_likelihood([text for text in texts for _ in WORDS], list(WORDS) * len(texts))
-    found = np.array([tokens.sum() for tokens in said]).reshape(len(texts), len(WORDS))
-    shares = np.exp(found - found.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)

@@ -330,6 +330,7 @@ ORDER = [
     "reading",
     "decode",
     "lm",
+    "asking",
     "warping",
     "similarity",
     "wording",
