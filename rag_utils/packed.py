@@ -6,6 +6,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from rag_utils.past import Row, attention
+from rag_utils.products import fast_products
 
 
 class Packed:
@@ -27,7 +28,7 @@ class Packed:
         wanted = torch.cat([torch.arange(stop - n, stop) for stop, n in zip(stops, keep, strict=True)])
         ids = torch.tensor([token for segment in self.segments for token in segment])
         self._hidden = [self._causal(start, n, model.device) for start, n in zip(self.starts, lengths, strict=True)]
-        with attention(model):
+        with attention(model), fast_products(model):
             logits = model(
                 input_ids=ids.to(model.device)[None],
                 position_ids=torch.cat(places).to(model.device)[None],

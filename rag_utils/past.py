@@ -7,6 +7,8 @@ import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.cache_utils import Cache, DynamicLayer
 
+from rag_utils.products import fast_products
+
 OWN = "rag_companion"  # the name under which transformers finds our attention
 
 
@@ -130,7 +132,7 @@ class Branches:
         self.slots = int(self.slot.max()) + 1
         self.hidden = torch.cat([self.past.mask[self.owner], self.mask], dim=1)[:, None, None] == 0
         places = self.past.mask.sum(dim=1)[self.owner] + self.mask.sum(dim=1) - 1
-        with attention(model):
+        with attention(model), fast_products(model):
             return model(
                 input_ids=tokens[:, None],
                 position_ids=places[:, None],

@@ -324,6 +324,7 @@ ORDER = [
     "recordings",
     "weights",
     "tree",
+    "products",
     "past",
     "packed",
     "plain",
