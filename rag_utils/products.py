@@ -1,7 +1,8 @@
 """Matrix products of linear layers on a processor, by oneDNN with weights that are laid out once.
 
-torch leaves float32 products on a processor to MKL, which on some of them (AMD's) uses half of what they have: one layer of the embedded
-reader ran at 190 GFLOP/s by MKL and at 430 by oneDNN on the same two cores. Both sum float32 products in float32, in another order.
+torch leaves float32 products on a processor to MKL, which on some of them (AMD's) uses half of what they have. Both multiply and sum in
+float32; oneDNN sums a row's products one after the other, so long rows are cut into parts whose sums are added, which keeps the rounding
+error near MKL's. `make bench` times both.
 """
 
 from contextlib import contextmanager
@@ -10,7 +11,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-_laid_out: WeakKeyDictionary = WeakKeyDictionary()  # linear layer -> (version of its weight, the weight as oneDNN wants it)
+LONGEST = 384  # products that are summed one after the other
+_laid_out: WeakKeyDictionary = WeakKeyDictionary()  # linear layer -> (version of its weight, its parts as oneDNN wants them)
 
 
 def possible(model) -> bool:
@@ -28,7 +30,7 @@ def fast_products(model):
     """
     layers = [m for m in model.modules() if type(m) is torch.nn.Linear] if possible(model) else []
     for layer in layers:
-        layer.forward = partial(_product, layer.bias, _weight(layer))
+        layer.forward = partial(_product, layer.bias, _parts(layer))
     try:
         yield
     finally:
@@ -36,12 +38,19 @@ def fast_products(model):
             del layer.forward
 
 
-def _weight(layer: torch.nn.Linear) -> torch.Tensor:
+def _parts(layer: torch.nn.Linear) -> list[torch.Tensor]:
     state = layer.weight.data_ptr(), layer.weight._version
     if _laid_out.get(layer, (None,))[0] != state:
-        _laid_out[layer] = state, torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach())
+        columns = layer.weight.detach().tensor_split(-(-layer.in_features // LONGEST), dim=1)
+        parts = [torch.ops.mkldnn._reorder_linear_weight(part.contiguous()) for part in columns]
+        _laid_out[layer] = state, parts
     return _laid_out[layer][1]
 
 
-def _product(bias, weight, inputs: torch.Tensor) -> torch.Tensor:
-    return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
+def _product(bias, parts: list[torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
+    multiply = torch.ops.mkldnn._linear_pointwise
+    first, *others = inputs.tensor_split(len(parts), dim=-1)
+    found = multiply(first, parts[0], bias, "none", [], "")
+    for columns, part in zip(others, parts[1:], strict=True):
+        found = multiply.binary(columns, found, part, None, "add")
+    return found

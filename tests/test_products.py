@@ -27,6 +27,17 @@ def test_products_are_those_of_double_precision(bias, shape):
     assert torch.allclose(found.double(), exact, atol=1e-6)
 
 
+def test_a_long_row_is_summed_about_as_well_as_usual():
+    torch.manual_seed(1)
+    one, inputs = nn.Linear(1536, 576, bias=False).requires_grad_(False), torch.randn(64, 1536)
+    with torch.inference_mode():
+        exact = inputs.double() @ one.weight.double().T
+        usual = (one(inputs) - exact).square().mean().sqrt()
+        with products.fast_products(one):
+            found = (one(inputs) - exact).square().mean().sqrt()
+    assert found < 2 * usual + 1e-7
+
+
 def test_the_layers_are_their_own_again_afterwards_also_after_an_error():
     one = model()
     with pytest.raises(RuntimeError, match="stop"), products.fast_products(one):
