@@ -48,30 +48,48 @@ def key_values(n: int, size: int, *, seed: int = 0) -> tuple[list[Question], Sho
 def benchmark_passages(name: str, n: int, size: int, *, seed: int = 0) -> tuple[list[Question], Shown]:
     """The first questions of a benchmark and what they are shown: their own paragraphs for HotpotQA, gold and hard negatives for NQ.
 
-    returns : questions with `size` passages each in BM25's order; HotpotQA's with another number of paragraphs are left out
+    returns : questions with `size` passages each in BM25's order. HotpotQA's with more paragraphs of their own are left out, those with
+              fewer get hard negatives too
     """
     if name == "kv_retrieval":
         return key_values(n, size, seed=seed)
     if name == "hotpotqa":
         every = sample(name, len(data.load(name)))
-        questions = [q for q in every if len(q.gold) + len(q.distractors) == size][:n]
-        pool = retrieve.own_passages
+        questions = [q for q in every if len(retrieve.own_passages(q)) <= size][:n]
+        own = filled_up(questions, data.passages(name), size)
     else:
         questions = sample(name, n)
         negatives = retrieve.hard_negatives(questions, data.passages(name), k=size - 1)
         own = {q.id: (*q.gold[:1], *negatives[q.id]) for q in questions}
-
-        def pool(question: Question) -> Sequence[Passage]:
-            return own[question.id]
-
-    run = retrieve.bm25(questions, pool, k=size)
+    run = retrieve.bm25(questions, lambda question: own[question.id], k=size)
     shown = {}
     for question in questions:
-        by_id = {passage.id: passage for passage in pool(question)}
+        by_id = {passage.id: passage for passage in own[question.id]}
         ranked = ranking(run[question.id])
         rest = sorted(set(by_id) - set(ranked))
         shown[question.id] = tuple(by_id[one] for one in [*ranked, *rest])
     return questions, shown
+
+
+def filled_up(questions: Sequence[Question], pool: Sequence[Passage], size: int) -> dict[str, tuple[Passage, ...]]:
+    """The passages that come with each question and, where these are fewer than `size`, BM25's best of the pool that hold no answer.
+
+    returns : per question id `size` passages, its own first
+    raises  : ValueError if the pool has too few others, or as `retrieve.hard_negatives`
+    source  : ours. HotpotQA's distractor setting has ten paragraphs a question, our copy of it five
+    """
+    own = {question.id: retrieve.own_passages(question) for question in questions}
+    short = [question for question in questions if len(own[question.id]) < size]
+    if not short:
+        return own
+
+    def others(question: Question) -> list[Passage]:
+        known = {passage.id for passage in own[question.id]}
+        return [passage for passage in pool if passage.id not in known]
+
+    most = size - min(len(own[question.id]) for question in short)
+    negatives = retrieve.hard_negatives(short, others, k=most)
+    return {name: (*passages, *negatives.get(name, ()))[:size] for name, passages in own.items()}
 
 
 def benchmark(

@@ -135,11 +135,15 @@ def ranked(fit: pd.DataFrame) -> dict[str, list[list[int]]]:
 def distances(probabilities: Mapping[str, np.ndarray], orders: Orders) -> pd.DataFrame:
     """The L1 distance of every two different orders of a question, and whether they begin with the same passage.
 
-    returns : columns id, run (the pair), same_first (bool), distance (0 .. 2) and known (share of probability in the named tokens)
-    source  : MoI, eq. 11 and Fig. 7
+    probabilities : per question id (orders, tokens + 1), rows of sum 1, the last column for all tokens that have no name
+    returns       : columns id, run (the pair), same_first (bool), distance (0 .. 2, the unnamed tokens as one), at_most (0 .. 2) and known
+                    (share of probability in the named tokens). Over all tokens the distance is `distance` if each unnamed one changes in
+                    the same direction, `at_most` if none is likely under both orders, and between the two otherwise
+    source        : MoI, eq. 11 and Fig. 7; the bounds are ours
 
-    >>> distances({"q": np.array([[0.5, 0.5], [0.25, 0.75]])}, {"q": [[0, 1], [1, 0]]})["distance"].item()
-    0.5
+    >>> table = distances({"q": np.array([[0.5, 0.5], [0.25, 0.75]])}, {"q": [[0, 1], [1, 0]]})
+    >>> table["distance"].item(), table["at_most"].item()
+    (0.5, 1.5)
     """
     found = []
     for name, table in probabilities.items():
@@ -148,6 +152,7 @@ def distances(probabilities: Mapping[str, np.ndarray], orders: Orders) -> pd.Dat
         for run, (i, k) in enumerate(pairs):
             row = {"id": name, "run": run, "same_first": some[i][0] == some[k][0]}
             row["distance"] = float(np.abs(table[i] - table[k]).sum())
+            row["at_most"] = row["distance"] + 2 * float(min(table[i, -1], table[k, -1]))
             found.append(row | {"known": float(1 - (table[i, -1] + table[k, -1]) / 2)})
     return pd.DataFrame(found)
 

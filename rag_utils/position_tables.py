@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
-from rag_utils import report, stats
-from rag_utils.permutations import CYCLIC
+from rag_utils import answers, report, stats
+from rag_utils.permutations import CYCLIC, parse
 
 AVERAGE, ORACLE, VOTES = "average order", "oracle", "self-consistency"
+NOWHERE = "nowhere"
 
 
 def by_question(said: pd.DataFrame, quantity: str) -> pd.DataFrame:
@@ -67,6 +69,37 @@ def by_place(said: pd.DataFrame, ids: Sequence[str], quantity: str, *, resamples
         mean = stats.mean_interval(part[quantity], groups=part["id"], resamples=resamples, rng=seed)
         found[place] = {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n}
     return pd.DataFrame.from_dict(found, orient="index").rename_axis("place of gold")
+
+
+def same_replies(said: pd.DataFrame) -> pd.DataFrame:
+    """How often two orders of a question get the same reply, by the one place in which they agree and the passage that they show there.
+
+    said    : columns id, condition, order and reply, as `positions.answered` returns them; an order of a question counts once
+    returns : rows (id, passage), columns 1, 2, ...: the share of same replies, in normalised form, among the pairs of orders that show this
+              passage in that place and agree in no other; column "nowhere": among those that agree in none, whatever the passage. NaN where
+              there is no such pair
+    raises  : ValueError if orders differ in length
+    source  : ours, beside MoI, eq. 11: of replies nothing is left out, of first tokens those without a name are. The passage is held equal
+              since rankings put the gold passage first, and orders may be alike for that
+
+    >>> said = pd.DataFrame({"id": "q", "condition": "MoI", "order": ["0-1-2", "0-2-1", "2-0-1"], "reply": ["Rome", "rome.", "Bonn"]})
+    >>> same_replies(said).loc[("q", 0)].to_dict()
+    {'nowhere': 0.0, 1: 1.0, 2: nan, 3: nan}
+    """
+    each = said[said["condition"] != VOTES].drop_duplicates(["id", "order"])
+    if len(lengths := {len(parse(order)) for order in each["order"]}) != 1:
+        raise ValueError(f"orders must be of one length, got lengths {sorted(lengths)}")
+    found = {}
+    for name, part in each.groupby("id", sort=False):
+        orders, replies = np.array([parse(order) for order in part["order"]]), part["reply"].map(answers.normalize)
+        one, other = np.triu_indices(len(orders), 1)
+        agree, equal = orders[one] == orders[other], replies.to_numpy()[one] == replies.to_numpy()[other]
+        once = agree.sum(axis=1) == 1
+        for passage in range(orders.shape[1]):
+            here = agree & once[:, None] & (orders[one] == passage)
+            groups = {NOWHERE: ~agree.any(axis=1), **dict(enumerate(here.T, 1))}
+            found[name, passage] = {at: equal[rows].mean() if rows.any() else np.nan for at, rows in groups.items()}
+    return pd.DataFrame.from_dict(found, orient="index").rename_axis(["id", "passage"])
 
 
 def claims(

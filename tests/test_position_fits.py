@@ -3,8 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rag_utils import moi, permutations, position_fits
+
+few = settings(deadline=None, derandomize=True, max_examples=60)
 
 
 def invented(position, utilities, sets, noise=0.0, seed=0):
@@ -110,3 +114,20 @@ def test_distances_by_hand():
     other = table[~table["same_first"]]
     assert other["distance"].tolist() == pytest.approx([1.2, 1.2, 1.2])
     assert table["known"].iloc[0] == pytest.approx(0.8)
+    assert same["at_most"].tolist() == pytest.approx([0.6, 0.6])  # unnamed 0.2 and 0.2: as much again may differ
+    assert other["at_most"].tolist() == pytest.approx([1.6, 1.6, 1.6])
+
+
+@few
+@given(st.integers(3, 8), st.integers(1, 7), st.integers(0, 10**6))
+def test_the_distance_over_all_tokens_lies_between_the_bounds(tokens, named, seed):
+    """Whatever the unnamed tokens do; and taking their two rests for the truth alone would be wrong."""
+    named = min(named, tokens - 1)
+    rows = np.random.default_rng(seed).dirichlet(np.full(tokens, 0.4), size=2)
+    truth = np.abs(rows[0] - rows[1]).sum()
+    lumped = np.hstack([rows[:, :named], rows[:, named:].sum(axis=1, keepdims=True)])
+    found = position_fits.distances({"q": lumped}, {"q": [[0, 1], [1, 0]]}).iloc[0]
+    assert found["distance"] - 1e-9 <= truth <= found["at_most"] + 1e-9
+    assert 0 <= found["distance"] <= found["at_most"] <= 2 + 1e-9
+    if tokens - named == 1:
+        assert found["distance"] == pytest.approx(truth)  # one token without a name is known too

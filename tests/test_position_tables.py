@@ -1,5 +1,7 @@
 """Tables of answers by order."""
 
+from itertools import permutations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -51,6 +53,40 @@ def test_by_place_counts_an_order_once(said):
     found = tables.by_place(said, ["q1", "q2"], "exact_match", resamples=200)
     assert found["n"].to_dict() == {1: 2, 2: 2, 3: 4}  # "0-1-2" is MoI's and a cyclic one; place 3: QG's and "1-2-0"
     assert found["value"].to_dict() == pytest.approx({1: 1, 2: 0, 3: (0 + 1 + 0 + 1) / 4})
+
+
+def test_same_replies_by_hand():
+    """Orders 0-1-2 and 0-2-1 share their first passage only; the vote and an order that comes twice count for nothing."""
+    orders = ["0-1-2", "0-2-1", "1-2-0", "0-1-2", "votes"]
+    replies = ["Rome", "The Rome.", "Bonn", "Rome", "Bonn"]
+    ways = ["MoI", "QG", "QG", "cyclic", "self-consistency"]
+    said = pd.DataFrame({"id": "q", "condition": ways, "order": orders, "reply": replies})
+    found = tables.same_replies(said)
+    assert list(found.columns) == ["nowhere", 1, 2, 3] and list(found.index) == [("q", 0), ("q", 1), ("q", 2)]
+    assert (found["nowhere"] == 0).all()  # 0-1-2 and 1-2-0
+    assert found.loc[("q", 0), 1] == 1 and found.loc[("q", 2), 2] == 0  # 0-2-1 and 1-2-0 agree in the middle
+    assert found[[1, 2, 3]].notna().sum().sum() == 2
+    with pytest.raises(ValueError, match=r"of one length, got lengths \[2, 3\]"):
+        tables.same_replies(said.assign(order=["0-1-2", "0-2-1", "1-2", "0-1-2", "votes"]))
+
+
+def test_a_reader_of_the_first_passage_is_seen_in_that_place_alone():
+    """All orders of four passages, and a reply that names the first one."""
+    labels = ["-".join(map(str, order)) for order in permutations(range(4))]
+    said = pd.DataFrame({"id": "q", "condition": "MoI", "order": labels, "reply": [f"city {one[0]}" for one in labels]})
+    found = tables.same_replies(said)
+    assert (found == [0, 1, 0, 0, 0]).all(axis=None)
+
+
+def test_without_the_passage_held_equal_a_place_would_be_seen_that_does_nothing():
+    """The reply is right where passage 0 is in one of the first two places; orders that rankings made have it in the first more often."""
+    labels = [f"0-{a}-{b}-{c}" for a, b, c in permutations((1, 2, 3))] + ["1-0-2-3", "2-0-3-1", "1-3-2-0", "2-1-3-0"]
+    replies = ["right" if 0 in (int(one[0]), int(one[2])) else one for one in labels]
+    said = pd.DataFrame({"id": "q", "condition": "MoI", "order": labels, "reply": replies})
+    found = tables.same_replies(said)
+    matched = found[[1, 2]].dropna()
+    assert matched.loc[("q", 0)].tolist() == [1, 1]  # the passage counts for as much in the second place
+    assert (found[1].mean() - found[2].mean()) > (matched[1] - matched[2]).mean()
 
 
 def test_claims_stand_on_adjusted_p_values():
