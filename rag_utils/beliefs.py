@@ -18,7 +18,7 @@ from rag_utils.lm import Generation, LanguageModel
 from rag_utils.measure import CLOSED, GOLD, NEGATIVE, prompt_text, sample
 from rag_utils.names import check_name
 from rag_utils.prompts import Prompt
-from rag_utils.stats import Correlation, correlation, correlation_difference, holm
+from rag_utils.stats import PERMUTATIONS, Correlation, correlation, correlation_difference, holm
 
 Drawn = dict[tuple[str, str], list[Generation]]  # (question id, context) -> samples
 Agreed = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]  # as `agreements` returns it
@@ -218,17 +218,24 @@ def worth(change: pd.DataFrame, table: pd.DataFrame, *, already: float = 0.5) ->
     return kept[alone | (kept["condition"] != GOLD)].reset_index(drop=True)
 
 
-def agreement(kept: pd.DataFrame, methods: Mapping[str, str] = METHODS, *, seed: int = 0) -> dict[str, Correlation]:
+def agreement(
+    kept: pd.DataFrame,
+    methods: Mapping[str, str] = METHODS,
+    *,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+) -> dict[str, Correlation]:
     """Pearson's correlation of each measure's change with the worth of what was shown, questions drawn whole.
 
-    kept    : as `worth` returns it
-    methods : title -> column
-    returns : by title; a measure that never changes has no correlation and is left out
-    source  : SePer, Table 2
+    kept         : as `worth` returns it
+    methods      : title -> column
+    permutations : for the p value; 1 saves that work, the interval stays as it is, and every p is 1
+    returns      : by title; a measure that never changes has no correlation and is left out
+    source       : SePer, Table 2
     """
+    options = {"method": "pearson", "groups": kept["id"], "permutations": permutations, "rng": seed}
     return {
-        title: correlation(kept[column], kept["worth"], method="pearson", groups=kept["id"], rng=seed)
-        for title, column in _changing(kept, methods).items()
+        title: correlation(kept[column], kept["worth"], **options) for title, column in _changing(kept, methods).items()
     }
 
 
@@ -368,13 +375,18 @@ def facts_of(reader: LanguageModel, questions: Sequence[Question], samples: int,
     return facts | {"samples": samples, "questions": len(questions)} | numbers
 
 
+def asked_on(name: str, n: int) -> tuple[list[Question], Shown]:
+    """The first questions of a benchmark and what each of them is shown; hard negatives as in `measure.benchmark`."""
+    questions = sample(name, min(n, len(data.load(name))))
+    pool = retrieve.own_distractors if name in ("hotpotqa", "musique") else data.passages(name)
+    return questions, contexts(questions, retrieve.hard_negatives(questions, pool, short="keep"))
+
+
 def drawn_on(
     reader: LanguageModel, name: str, n: int, samples: int, how: Mapping
 ) -> tuple[list[Question], Drawn, dict]:
     """The first questions of a benchmark, samples to each of them under every context, and what they were drawn with."""
-    questions = sample(name, min(n, len(data.load(name))))
-    pool = retrieve.own_distractors if name in ("hotpotqa", "musique") else data.passages(name)
-    shown = contexts(questions, retrieve.hard_negatives(questions, pool, short="keep"))
+    questions, shown = asked_on(name, n)
     entry = manifest.entries()[name]
     facts = facts_of(reader, questions, samples, how) | {"asked_for": n}
     facts |= {"source": entry.source, "sha256": entry.sha256}

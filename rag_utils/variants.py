@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.special import softmax
 
 from rag_utils import asking, seper, warping
-from rag_utils.beliefs import Agreed, Drawn, agreements, drawn_on, meanings
+from rag_utils.beliefs import Agreed, Drawn, agreements, asked_on, drawn_on, meanings, prompts_of
 from rag_utils.data import Question
 from rag_utils.judge import Judge
 from rag_utils.lm import LanguageModel
@@ -27,7 +27,8 @@ def by_code(drawn: Drawn, agreed: Agreed) -> pd.DataFrame:
 
     agreed  : as `beliefs.agreements` returns it for drawn
     returns : columns id, condition; soft_mixed (the largest belief, where the agreements, which stand answer by answer, are read as if they
-              stood sample by sample: with one answer nothing changes) and hard_latest (a later first member takes over samples)
+              stood sample by sample: with one answer nothing changes), hard_latest (a later first member takes over samples) and
+              intransitive (1 where the order of clustering can matter, as `intransitive` has it)
     """
     table = []
     for (name, condition), replies in drawn.items():
@@ -35,8 +36,24 @@ def by_code(drawn: Drawn, agreed: Agreed) -> pd.DataFrame:
         whole = np.array([reply.log_likelihood for reply in replies])
         mixed = seper.soft(whole, kernel.T.reshape(kernel.shape), over_answers="max")
         latest = seper.hard(whole, *meanings(kernel, agree, join="latest"))
-        table.append({"id": name, "condition": condition, "soft_mixed": mixed, "hard_latest": latest})
+        loose = int(intransitive(agree))
+        table.append(
+            {"id": name, "condition": condition, "soft_mixed": mixed, "hard_latest": latest, "intransitive": loose}
+        )
     return pd.DataFrame(table)
+
+
+def intransitive(agree: np.ndarray) -> bool:
+    """Whether two samples that mean the same as a third do not mean the same as each other.
+
+    Only then do the clusters depend on the order in which samples are looked at.
+
+    agree : (N, N) bool, which samples mean the same, symmetric
+
+    >>> intransitive(np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool))
+    True
+    """
+    return bool(((agree[:, :, None] & agree[None, :, :]).any(axis=1) & ~agree).any())
 
 
 def by_code_on(
@@ -72,6 +89,22 @@ def warped(
         rows = [_under(values, drawn[key], *agreed[key]) for key, values in zip(keys, found, strict=True)]
         table = table.join(pd.DataFrame(rows).add_suffix(f"_{name}"))
     return table
+
+
+def warped_on(
+    reader: LanguageModel,
+    judge: Judge,
+    name: str,
+    n: int,
+    warps: Mapping[str, Mapping[str, float]],
+    *,
+    samples: int = 10,
+    **how,
+) -> tuple[pd.DataFrame, dict]:
+    """`warped` on a public benchmark: numbers per question only; arguments as there and in `beliefs.benchmark`."""
+    questions, drawn, facts = drawn_on(reader, name, n, samples, how)
+    asked = prompts_of(reader, *asked_on(name, n), closed=how["closed"], read=how["read"])
+    return warped(reader, asked, drawn, agreements(judge, questions, drawn), warps), facts | {"warps": dict(warps)}
 
 
 def _under(values: np.ndarray, replies, kernel: np.ndarray, agree: np.ndarray) -> dict[str, float]:

@@ -130,6 +130,11 @@ def test_agreement_with_the_worth_and_gaps_between_measures():
     found = beliefs.agreement(kept)
     assert list(found) == ["Entropy", "SePer soft"]  # BLEU never changes
     assert found["SePer soft"].value == pytest.approx(np.corrcoef(kept["seper_soft"], worth)[0, 1])
+    untested = beliefs.agreement(kept, permutations=1)["SePer soft"]
+    assert untested.p_value == 1 and (untested.low, untested.high) == (
+        found["SePer soft"].low,
+        found["SePer soft"].high,
+    )
     gaps = beliefs.gaps(kept)
     difference = found["SePer soft"].value - found["Entropy"].value
     assert list(gaps.index) == ["Entropy"] and gaps["value"].item() == pytest.approx(difference)

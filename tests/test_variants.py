@@ -1,13 +1,18 @@
 """SePer with warped weights and with a judge that has a direction: by hand, with stand-ins for the models."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from rag_utils import variants, warping
-from rag_utils.data import Question
+from rag_utils import beliefs, lm, seper, variants, warping, weights
+from rag_utils.data import Passage, Question
 from rag_utils.lm import Generation
+from rag_utils.measure import CLOSED
 from rag_utils.prompts import Prompt
 
 QUESTION = Question(id="q", text="who", answers=("Ann Lee", "Lee"), dataset="companion")
@@ -39,6 +44,26 @@ def test_what_the_code_makes_of_two_answers_and_of_contested_samples():
     assert row["hard_latest"] == pytest.approx(
         0.4409 / 2, abs=1e-4
     )  # not (0.4409 + 0.1981) / 2: the third was taken over
+    assert row["intransitive"] == 1
+    agree[0, 2] = agree[2, 0] = False  # now the second and the third mean the same, and the first nothing of either
+    [row] = variants.by_code({KEY: replies}, {KEY: (kernel, agree)}).to_dict("records")
+    assert row["intransitive"] == 0
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 1000), n=st.integers(1, 7), share=st.floats(0, 1))
+def test_only_where_agreement_is_not_transitive_does_the_order_matter(seed, n, share):
+    rng = np.random.default_rng(seed)
+    agree = rng.random((n, n)) < share
+    agree = agree | agree.T | np.eye(n, dtype=bool)
+    loose = any(
+        agree[i, j] and agree[j, k] and not agree[i, k] for i, j, k in itertools.product(range(n), repeat=3)
+    )  # by definition
+    assert variants.intransitive(agree) == loose
+    order = rng.permutation(n)
+    if not loose:  # the same samples are together, whatever the order and the rule
+        one, other = seper.cluster(agree), seper.cluster(agree[np.ix_(order, order)], join="latest")[np.argsort(order)]
+        assert np.array_equal(one[:, None] == one, other[:, None] == other)
 
 
 def test_warped_weights_by_hand(monkeypatch):
@@ -105,3 +130,26 @@ def test_a_blank_reply_is_asked_about_as_no_answer():
     found = variants.directed(asker, [QUESTION], drawn, {KEY: (np.zeros((1, 2)), np.eye(1, dtype=bool))}, prompt)
     assert set(seen) == {"who no answer>Ann Lee", "who Ann Lee>no answer"}
     assert found["soft_forward"].item() == pytest.approx(1 / 3)
+
+
+def test_a_benchmark_under_other_distributions(tmp_path, monkeypatch):
+    profile = tiny.llama(tmp_path)
+    reader = lm.LanguageModel(weights.load(profile), profile, mode="fresh")
+    shown = {CLOSED: None, "gold": {"q": [Passage("p", "", "Ann Lee sang")]}}
+    monkeypatch.setattr(beliefs, "asked_on", lambda name, n: ([QUESTION], shown))
+    monkeypatch.setattr(variants, "asked_on", lambda name, n: ([QUESTION], shown))
+    monkeypatch.setattr(beliefs.manifest, "entries", lambda: {"toy": SimpleNamespace(source="here", sha256="0")})
+    judge = SimpleNamespace(
+        equivalent=lambda questions, left, right: np.array([float(a < b) for a, b in zip(left, right, strict=True)])
+    )
+    how = {"closed": Prompt("c", "$question", chat=False), "read": Prompt("r", "$documents $question", chat=False)}
+    how |= {"max_new_tokens": 4, "seed": 0}
+    warps = {"none": {"temperature": 1.0}, "sharp": {"temperature": 0.1}}
+    table, facts = variants.warped_on(reader, judge, "toy", 1, warps, samples=4, **how)
+    assert facts["warps"] == warps and facts["samples"] == 4 and facts["source"] == "here"
+    drawn = beliefs.draw(reader, [QUESTION], shown, n=4, **how)
+    rows = beliefs.rows(judge, [QUESTION], drawn)
+    assert table["condition"].tolist() == rows["condition"].tolist() == [CLOSED, "gold"]
+    assert table["soft_none"].to_numpy() == pytest.approx(rows["seper_soft"].to_numpy(), abs=1e-4)
+    assert table["change_none"].abs().max() < 1e-4 and (table["possible_sharp"] == 1).all()
+    assert (table["change_sharp"].abs() > 0.1).all()
