@@ -14,7 +14,7 @@ from rag_utils.packed import Packed
 from rag_utils.past import Past, Row
 from rag_utils.tree import Node
 
-PASS = 3072  # tokens of one pass: enough for full speed, and few enough that what a layer leaves is still near when the next one wants it
+PASS = 1024  # tokens of one pass: enough for full speed, and few enough that what a layer leaves is still near when the next one wants it
 LOGITS = 1024  # positions whose logits one pass may leave
 SLICE = 256  # positions whose distribution over the vocabulary is held at once
 UNKNOWN = np.full((2, 1), np.nan)

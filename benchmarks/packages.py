@@ -1,0 +1,91 @@
+"""The published packages `llmlingua` and `selective-context`, asked with our reader what they prune.
+
+    pip install --no-deps --target FOLDER llmlingua==0.2.2 tiktoken nltk
+    pip install --no-deps --target FOLDER selective-context==0.1.4
+    python benchmarks/packages.py FOLDER
+
+Written to `data/results/06_ecorag_ablations/packages.csv`, for some passages of the companion corpus: per token LLMLingua's score and
+whether it is kept at half the tokens, and per sentence Selective-Context's score. Neither package runs as it comes:
+
+* llmlingua asks the network for a file of `tiktoken`, by which it counts tokens for the bill; a stand-in counts words here. A text of more
+  than one segment stops with a ValueError on transformers 5, whose caches are no longer pairs; every text is one segment here.
+* selective-context imports spaCy 3.2.0, which has no wheel for Python 3.11, to cut phrases, and loads GPT-2 and a spaCy model by name.
+  It is asked for sentences here, for which it needs neither, with this book's reader in the place of GPT-2.
+"""
+
+import argparse
+import importlib.metadata
+import sys
+import tempfile
+import types
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from rag_utils import data, lm, results
+
+CHAPTER, NAME, PASSAGES = "06_ecorag_ablations", "packages", 6
+
+
+def lingua(folder: str, reader, passages) -> list[dict]:
+    """Per token: the surprise that the package finds after the begin token, and whether it keeps it at half the tokens."""
+    import tiktoken
+
+    tiktoken.encoding_for_model = lambda name: types.SimpleNamespace(encode=str.split)
+    from llmlingua import PromptCompressor
+
+    package, rows = PromptCompressor(folder, device_map="cpu"), []
+    choose = package.get_compressed_input  # of the tokens; given their numbers, it tells which ones
+
+    def numbered(losses, tokens, *others, **options):
+        return choose(losses, torch.arange(tokens.shape[1])[None], *others, **options)
+
+    package.get_compressed_input = numbered
+    for passage in passages:
+        tokens = reader.encode(passage.text, context=False)
+        scores = package.get_ppl(reader.tokenizer.decode([reader._begin()]) + passage.text, "token").tolist()
+        alone = [float("nan"), *package.get_ppl(passage.text, "token").tolist()]
+        one_segment = {"iterative_size": len(tokens), "dynamic_ratio": [0.0]}
+        places, _ = package.iterative_compress_prompt([passage.text], len(tokens) / 2, **one_segment)
+        kept = set(places[0].tolist())
+        for place, (score, own) in enumerate(zip(scores, alone, strict=True)):
+            row = {"id": passage.id, "condition": "LLMLingua", "rank": place, "score": score, "alone": own}
+            rows.append(row | {"kept": int(place in kept)})
+    return rows
+
+
+def selective(reader, passages) -> list[dict]:
+    """Per sentence: the mean surprise of its tokens that the package finds, sentence by sentence."""
+    sys.modules["spacy"] = types.SimpleNamespace(load=None)
+    from selective_context import SelectiveContext
+
+    package, rows = SelectiveContext.__new__(SelectiveContext), []
+    package.lang, package.device, package.sent_level_self_info = "en", torch.device("cpu"), True
+    package.model, package.tokenizer = reader.model, reader.tokenizer
+    package.nlp = lambda sentence: [types.SimpleNamespace(text=sentence, whitespace_="")]
+    package.get_self_information = package._get_self_info_via_gpt2
+    for passage in passages:
+        for place, score in enumerate(package._lexical_unit(list(passage.sentences))[0].self_info):
+            row = {"id": passage.id, "condition": "Selective-Context", "rank": place, "score": float(score)}
+            rows.append(row)
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the packages were installed")
+    sys.path.append(str(parser.parse_args().folder))
+    reader = lm.load("embedded", mode="fresh")
+    passages = sorted(data.passages("companion"), key=lambda passage: passage.id)[:PASSAGES]
+    with tempfile.TemporaryDirectory() as folder:
+        reader.model.save_pretrained(folder)
+        reader.tokenizer.save_pretrained(folder)
+        rows = lingua(folder, reader, passages)
+    table = pd.DataFrame(rows + selective(reader, passages))
+    versions = {name: importlib.metadata.version(name) for name in ("llmlingua", "selective-context", "transformers")}
+    results.save(CHAPTER, NAME, table, {"fingerprint": reader.fingerprint, "versions": versions, "passages": PASSAGES})
+
+
+if __name__ == "__main__":
+    main()
