@@ -56,26 +56,28 @@ VARIANTS = {
 UNFILTERED = "half unfiltered"  # the rule "half" where other words count that the judge does not take to mean the same
 
 
-def rules(half: float, *, threshold: float = 0.2) -> dict[str, dict[str, dict]]:
+def rules(half: float, *, threshold: float = 0.2, doubling: bool = False) -> dict[str, dict[str, dict]]:
     """Ways to end the loop -> variants -> options of `refinement.refined`.
 
     half      : nats that half of the first contexts exceed, see `halves`
     threshold : nats of DENSE below which the replies agree
+    doubling  : whether certain chunks are refilled without limit too, which up to doubles the context in each round
     returns   : "word" ends when the replies agree or the asked model says that the context is enough; "half" when they agree or the
               model is as sure of that as for half of the first contexts; "and" only if both (DENSE, Algorithm 3, line 13); "no limit" is
               "half" with contexts of any length (line 39); "printed" is Algorithm 3 in all of this, lines 8 to 12 too. What would be the
-              same as under another rule is left out, and so is refilling on certain chunks without limit, which doubles the context
+              same as under another rule is left out
     """
 
     def some(*names: str, **options) -> dict[str, dict]:
         return {name: {"threshold": threshold} | options | VARIANTS[name] for name in names}
 
     guided = [name for name in VARIANTS if name != "no self-evaluation"]
+    longer = [name for name in VARIANTS if name != "only removing" and (doubling or name != "refill on certain")]
     return {
         "word": some(*VARIANTS),
         "half": some(*VARIANTS, enough=half),
         "and": some(*guided, enough=half, stop_when="and"),
-        "no limit": some("no self-evaluation", "full", enough=half, limit=None),
+        "no limit": some(*longer, enough=half, limit=None),
         "printed": some("full", enough=half, limit=None, stop_when="and", fallback="guarded"),
     }
 
@@ -212,15 +214,17 @@ def tabulated(
     settings: Settings,
     *,
     only: Sequence[str] | None = None,
+    doubling: bool = False,
 ) -> tuple[pd.DataFrame, dict[tuple[str, str, str], Outcome]]:
     """Every way of cutting, and every variant of the refinement for the questions that are uncertain with WHOLE.
 
-    cut     : way of cutting -> cases; WHOLE and SEMANTIC among them
-    only    : the `rules` to run; None: all
-    returns : (`of_outcomes` for WHOLE, SEMANTIC and every variant, `rows` for other ways, with the columns run (the rule; "none":
-              nothing is refined), uncertain (0 or 1), and, for ways of cutting, holds (an answer is in the first context) and length
-              (its tokens), and for SEMANTIC and uncertain questions nats (`Tables.enough` of the first context); (question id, rule,
-              variant) -> Outcome)
+    cut      : way of cutting -> cases; WHOLE and SEMANTIC among them
+    only     : the `rules` to run; None: all
+    doubling : as in `rules`
+    returns  : (`of_outcomes` for WHOLE, SEMANTIC and every variant, `rows` for other ways, with the columns run (the rule; "none":
+               nothing is refined), uncertain (0 or 1), and, for ways of cutting, holds (an answer is in the first context) and length
+               (its tokens), and for SEMANTIC and uncertain questions nats (`Tables.enough` of the first context); (question id, rule,
+               variant) -> Outcome)
     """
     first = {way: understood(cut[way], tables) for way in (WHOLE, SEMANTIC)}
     uncertain = {name for name, outcome in first[WHOLE].items() if outcome.entropy > settings.threshold}
@@ -237,7 +241,8 @@ def tabulated(
         if way == SEMANTIC:
             part["nats"] = part["id"].map(_opinions(tables, again))
         parts.append(part.assign(run="none"))
-    for rule, variants in rules(halves(tables, again), threshold=settings.threshold).items() if again else ():
+    how = {"threshold": settings.threshold, "doubling": doubling}
+    for rule, variants in rules(halves(tables, again), **how).items() if again else ():
         if only is not None and rule not in only:
             continue
         found = refined(again, variants, tables)
@@ -296,18 +301,20 @@ def measured(
     taus: Sequence[float] = (),
     numbers: Sequence[int] = (),
     few: int | None = None,
+    doubling: bool = False,
 ) -> tuple[dict[str, pd.DataFrame], dict]:
     """Everything that the chapter says about one data set.
 
     other              : as `other_words` returns it for what is `editable`
     taus, numbers, few : of `sweeps`, for the questions that are uncertain
+    doubling           : as in `rules`
     returns            : ({"rows": `tabulated`, with the rule UNFILTERED too; "cuts": `contexts.cut_rows`; "sweeps": `sweeps`}, what they
                          were measured with)
     """
     same = dict(zip(other, map(float, faithful(judge, list(other), list(other.values()))), strict=True))
     weigh = sufficiency(asker, some.questions, settings.sufficient)
     tables = ask_with(some.questions, reader, judge, settings, other=accepted(other, same), weigh=weigh)
-    table, _ = tabulated(reader, some.questions, some.cut, tables, settings)
+    table, _ = tabulated(reader, some.questions, some.cut, tables, settings, doubling=doubling)
     everything = replace(tables, other=Asked(tables.other.ask, other))
     rest, _ = tabulated(reader, some.questions, some.cut, everything, settings, only=("half",))
     rest = rest[rest["condition"].isin([WHOLE, SEMANTIC, *VARIANTS])]

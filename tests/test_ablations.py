@@ -38,7 +38,11 @@ def test_rules_differ_as_they_say():
     assert found["and"]["refill on certain"].items() >= {"stop_when": "and", "refill": "certain"}.items()
     printed = {"limit": None, "stop_when": "and", "fallback": "guarded"}
     assert found["printed"]["full"] == found["half"]["full"] | printed
-    assert not any(options.get("refill") == "certain" for options in found["no limit"].values())
+    assert set(found["no limit"]) == {"no self-evaluation", "refill at random", "full"}
+    assert found["no limit"]["refill at random"] == found["no limit"]["full"] | {"shuffled": True}
+    doubling = ablations.rules(-1.5, threshold=0.3, doubling=True)
+    more = doubling["no limit"].pop("refill on certain")
+    assert doubling == found and more == found["no limit"]["full"] | {"refill": "certain"}
 
 
 def test_half_of_the_first_contexts_are_enough():
