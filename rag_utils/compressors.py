@@ -35,10 +35,15 @@ Evaluator = Callable[
 FOLDER = ROOT / "data" / "compressor"
 LAST_EPOCH = FOLDER / "last_epoch"  # the head for evidentiality with no choice of the epoch
 NQ_FOLDER = ROOT / "_build" / "compressor_nq"  # trained on NQ: measured, not shipped
+WHOLE_FOLDER = ROOT / "_build" / "compressor_whole"  # all weights of the encoder: measured, not shipped
 HEADS = ("evidentiality", "answerability", "leave-one-out")
 FEATURES = ("similarity", "words", "number wanted", "number there")
 STEP, LIMIT = 4, 20  # ECoRAG, appendix B.1
 THRESHOLD = 0.5
+VERDICTS = (
+    "<EVI>",
+    "<NOT>",
+)  # what an encoder-decoder says of evidence that suffices, and of what does not; ECoRAG, section 3.2.1
 NUMBER_WORDS = {"when", "year", "many", "much", "long", "old", "tall", "high", "far", "deep", "century", "date"}
 EMPTY_WORDS = {
     "what", "who", "which", "where", "when", "how", "why", "is", "are", "was", "were", "do", "does", "did", "in",
@@ -116,25 +121,27 @@ def load_head(name: str, folder: Path = FOLDER) -> Head:
         ) from error
 
 
-def similarity(encode: Encoder, head: Head | None = None) -> Score:
+def similarity(encode: Encoder, head: Head | None = None, *, asked: Encoder | None = None) -> Score:
     """Dot products of a question's and its sentences' embeddings, with a trained head or as the encoder has them.
 
-    encode  : texts -> (n, d) rows of length 1; each distinct text is embedded once, by several scores too if it is `remembering`
+    encode  : texts -> (n, d) rows; each distinct text is embedded once, by several scores too if it is `remembering`
+    asked   : the same for questions, by default `encode`; a `dual_encoder` has two
     returns : a function; its numbers are rounded to six decimals, so that a processor's last digits decide nothing
     source  : ECoRAG, section 3.1.2: sim(q, d) = E_Q(q) . E_D(d). Without a head, RECOMP's extractive compressor with an encoder that is
               not trained for it
     """
     vectors = remembering(encode)
+    question_vectors = vectors if asked is None else remembering(asked)
 
     def moved(rows: np.ndarray, step: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
         return rows if step is None else rows + rows @ step[0] @ step[1]
 
     def score(questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
         vectors([text for own in texts for text in own])  # all in one call
-        asked = moved(vectors(questions), head and head.question)
+        sought = moved(question_vectors(questions), head and head.question)
         return [
             np.round((moved(vectors(own), head and head.sentence) @ one).astype(float), DECIMALS)
-            for one, own in zip(asked, texts, strict=True)
+            for one, own in zip(sought, texts, strict=True)
         ]
 
     return score
@@ -232,6 +239,35 @@ def first_documents(k: int | None = None) -> Compressor:
     if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
         raise ValueError(f"k must be a whole number of at least 1, or None for all; got {k!r}")
     return lambda questions, passages: {q.id: [shown(passage) for passage in passages[q.id][:k]] for q in questions}
+
+
+def shortened_documents(room: int, count_tokens: Callable[[str], int]) -> Compressor:
+    """All passages, the last ones by their first sentence alone: as few of these as it takes for all to fit into `room` tokens.
+
+    raises : ValueError if not even the first sentences of all passages fit
+    """
+
+    def compress(questions: Sequence[Question], passages: Retrieved) -> Kept:
+        short = {p.id: shown(p, cut(p)[0]) for p in _distinct(questions, passages)}
+        whole = {p.id: shown(p) for p in _distinct(questions, passages)}
+        length = {text: count_tokens(text) for text in {*short.values(), *whole.values()}}
+        kept = {}
+        for question in questions:
+            texts = [whole[passage.id] for passage in passages[question.id]]
+            place, spent = len(texts), sum(length[text] for text in texts)
+            while spent > room and place:
+                place -= 1
+                first = short[passages[question.id][place].id]
+                spent += length[first] - length[texts[place]]
+                texts[place] = first
+            if spent > room:
+                raise ValueError(
+                    f"the first sentences of question {question.id!r} have {spent} tokens, more than {room}"
+                )
+            kept[question.id] = texts
+        return kept
+
+    return compress
 
 
 def extractive(score: Score, *, keep: int = LIMIT) -> Compressor:

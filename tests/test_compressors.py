@@ -149,6 +149,34 @@ def test_an_encoder_decoder_as_evaluator_takes_the_papers_two_tokens(tmp_path):
     assert min(one, other) >= 0 and max(one, other) <= 1 and one != other
 
 
+def test_the_last_documents_are_shortened_until_all_fit():
+    whole = ["Tower: aaa b. ccc d.", "bbb 7 a. eee."]  # 5 and 4 words, of their first sentences 3 and 3
+    for room, kept in ((9, whole), (8, [whole[0], "bbb 7 a."]), (6, ["Tower: aaa b.", "bbb 7 a."])):
+        assert compressors.shortened_documents(room, words)(*GIVEN) == {"q": kept}
+    with pytest.raises(ValueError, match="have 6 tokens, more than 5"):
+        compressors.shortened_documents(5, words)(*GIVEN)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(6, 12))
+def test_shortened_documents_fit_and_none_is_cut_that_could_stay(room):
+    kept = compressors.shortened_documents(room, words)(*GIVEN)["q"]
+    whole = compressors.first_documents()(*GIVEN)["q"]
+    assert sum(map(words, kept)) <= room and len(kept) == len(whole)
+    if kept != whole:
+        first = next(i for i, (text, full) in enumerate(zip(kept, whole, strict=True)) if text != full)
+        assert sum(map(words, [*whole[: first + 1], *kept[first + 1 :]])) > room
+
+
+def test_questions_may_have_an_encoder_of_their_own():
+    def reversed_letters(texts):
+        return encode(texts)[:, ::-1]
+
+    [found] = compressors.similarity(encode, asked=reversed_letters)(["aa when"], [SENTENCES])
+    assert found == pytest.approx(encode(SENTENCES) @ reversed_letters(["aa when"])[0], abs=1e-6)
+    assert not np.allclose(found, compressors.similarity(encode)(["aa when"], [SENTENCES])[0], atol=1e-3)
+
+
 def test_documents_and_gold_sentences():
     assert compressors.first_documents(1)(*GIVEN) == {"q": ["Tower: aaa b. ccc d."]}
     assert compressors.first_documents()(*GIVEN) == {"q": ["Tower: aaa b. ccc d.", "bbb 7 a. eee."]}

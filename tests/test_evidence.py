@@ -9,11 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import tiny
 import torch
+from safetensors.numpy import load_file
 
-from rag_utils import compressors, data, ecorag, evidence, results
+from rag_utils import compressors, data, dual_encoder, ecorag, evidence, lm, results, weights
 from rag_utils.cache import ROOT
 from rag_utils.data import Passage, Question
+from rag_utils.profiles import Profile
 from rag_utils.prompts import Prompt
 
 CLOSED, READ = Prompt("closed", "Q: $question", chat=False), Prompt("read", "$documents\nQ: $question", chat=False)
@@ -191,12 +194,26 @@ def run(module, tmp_path, name, monkeypatch, *, stop_after=None):
 def test_the_loss_that_is_trained_is_that_of_the_paper(script):
     labels, scores = ["strong", "weak", "distractor", "strong", "undefined", "weak"], [0.3, 0.1, -0.4, 1.2, 5.0, 0.9]
     for temperature in (1.0, 0.2):
-        ours = script.question_loss(torch.tensor(scores, dtype=torch.float64), labels, temperature).item()
+        similarities = torch.tensor(scores, dtype=torch.float64)
+        ours = script.question_loss(similarities.__getitem__, labels, temperature).item()
         assert ours == pytest.approx(ecorag.compressor_loss(scores, labels, temperature=temperature))
     no_weak = script.question_loss(
-        torch.tensor(scores), ["strong", "distractor", "distractor", *["undefined"] * 3], 1.0
+        torch.tensor(scores).__getitem__, ["strong", "distractor", "distractor", *["undefined"] * 3], 1.0
     )
     assert no_weak.item() == pytest.approx(ecorag.info_nce(0.3, [0.1, -0.4]))
+
+
+def test_a_drawn_loss_asks_for_what_was_drawn_only(script):
+    labels, seen = ["strong", "weak", "distractor", "strong", "undefined", "distractor"], []
+
+    def score(places):
+        seen.append(places)
+        return torch.tensor([0.3, 0.1, -0.4, 1.2, 5.0, 0.9])[places]
+
+    drawn = {"strong": (3, [1, 5]), "weak": (1, [5])}
+    found = script.question_loss(score, labels, 1.0, drawn.__getitem__).item()
+    assert seen == [[1, 3, 5]]
+    assert found == pytest.approx(ecorag.info_nce(1.2, [0.1, 0.9]) + ecorag.info_nce(0.1, [0.9]))
 
 
 def test_negatives_are_drawn_by_the_shares_of_the_recipe(script):
@@ -255,19 +272,147 @@ def test_questions_of_nq_are_held_out_from_nothing_that_is_measured(script, monk
 def test_one_evidence_to_three_others_and_these_with_the_best_scores(script):
     score = compressors.similarity(encode)
     found = {"q": ("question 0", [f"text 0 {i} second" for i in range(8)], ["strong", *["distractor"] * 7])}
-    seen = {}
-    features = compressors.features
-
-    def remembered(asked, kept, score):
-        seen["kept"] = [one for [one] in kept]
-        return features(asked, kept, score)
-
-    script.compressors.features = remembered
-    try:
-        _, counts = script.fit_evaluator(found, score)
-    finally:
-        script.compressors.features = features
-    assert counts == {"evidence": 1, "not": 3}
+    rows = script.judged(found, score)
+    assert [strong for _, _, strong in rows] == [True, False, False, False]
     values = dict(zip(found["q"][1], score(["question 0"], [found["q"][1]])[0], strict=True))
-    worst_kept = min(values[text] for text in seen["kept"][1:])
-    assert all(values[text] <= worst_kept for text in found["q"][1][1:] if text not in seen["kept"])
+    shown = [text for _, text, _ in rows]
+    assert all(values[text] <= values[shown[3]] for text in found["q"][1][1:] if text not in shown)
+    assert script.fit_evaluator(rows, score)[1] == {"evidence": 1, "not": 3}
+
+
+# --- all weights ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def whole(script, tmp_path, monkeypatch):
+    """Train all weights of a tiny encoder on the labels of the fixture `script`; the folder of what came out."""
+    name = tiny.bert(tmp_path / "bert")
+
+    def trained(out, *more, stop_after=None):
+        def track(batches, **_):
+            yield from itertools.islice(batches, stop_after)
+            if stop_after is not None:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(script, "track", track)
+        places = ["--state", str(tmp_path / f"{out}-state"), "--out", str(tmp_path / out)]
+        recipe = ["--no-unit-length", "--heads", "evidentiality", "--rate", "3e-3", "--epochs", "4", "--keep", "last"]
+        script.main(["--encoder", name, *recipe, *places, *more], encode=encode)
+        return tmp_path / out
+
+    return trained
+
+
+def test_all_weights_learn_and_a_stopped_run_ends_the_same(whole):
+    with pytest.raises(KeyboardInterrupt):
+        whole("parts", stop_after=2)
+    one, other = whole("one") / "evidentiality", whole("parts") / "evidentiality"
+    for side in dual_encoder.SIDES:
+        ours, theirs = (load_file(folder / side / "model.safetensors") for folder in (one, other))
+        assert ours and all(np.array_equal(ours[name], theirs[name]) for name in ours)
+    facts = json.loads((one.parent / "training.json").read_text())
+    history = facts["heads"]["evidentiality"]["history"]
+    assert [row["epoch"] for row in history] == [0, 1, 2, 3, 4] and facts["encoder"].endswith("all weights")
+    assert history[-1]["train"] < 0.95 * history[0]["train"]
+    towers = [load_file(one / side / "model.safetensors") for side in dual_encoder.SIDES]
+    assert not np.array_equal(*(tower["embeddings.word_embeddings.weight"] for tower in towers))  # each its own
+
+
+def test_what_all_weights_learned_is_a_score_of_the_compressor(script, whole):
+    model = dual_encoder.load(whole("out") / "evidentiality")
+    score = dual_encoder.similarity(model)
+    found = script.examples(results.load("", "")[0], data.load("companion"), "evidentiality")
+    strong = [
+        np.argmax(score([asked], [texts])[0]) == labels.index("strong") for asked, texts, labels in found.values()
+    ]
+    assert np.mean(strong) > 0.5  # by chance 1 in 6
+    with torch.no_grad():
+        asked, texts, _ = found["q0"]
+        assert score([asked], [texts])[0] == pytest.approx(model(asked, texts).numpy(), abs=1e-4)
+
+
+def test_another_seed_is_another_run(whole):
+    def weights_of(*more):
+        folder = whole("out", "--epochs", "1", *more) / "evidentiality"
+        return (folder / "question" / "model.safetensors").read_bytes()
+
+    first = weights_of()
+    assert weights_of() == first  # from the saved state, nothing left to do
+    assert weights_of("--seed", "1") != first
+
+
+def test_the_recipes_are_those_of_the_appendix(script):
+    chosen = script.settings(["--encoder", "facebook/contriever"])
+    assert (chosen.rate, chosen.epochs, chosen.temperature, chosen.positives, chosen.weak_share) == (
+        5e-5,
+        4,
+        1,
+        8,
+        0.15,
+    )
+    assert chosen.save_every == 1 and chosen.out == compressors.WHOLE_FOLDER
+    chosen = script.settings(["--evaluator", "google/flan-t5-large"])
+    assert (chosen.evaluator_rate, chosen.evaluator_batch, chosen.epochs) == (1e-5, 40, 4)
+    assert chosen.out == compressors.WHOLE_FOLDER
+
+
+def test_a_rate_at_which_the_loss_is_lost_stops_the_run(whole):
+    with pytest.raises(ValueError, match="want a lower rate"):
+        whole("out", "--rate", "1e30")
+
+
+ROWS = [(f"what is {i}", f"it is {i}", i % 3 == 0) for i in range(18)]
+
+
+@pytest.fixture
+def evaluator(script, tmp_path):
+    """Train a tiny T5 to say what these rows want; the losses and the folder of what came out."""
+    name = tiny.t5(tmp_path / "t5").reader
+
+    def trained(out, rows=ROWS, **options):
+        places = ["--state", str(tmp_path / f"{out}-state"), "--out", str(tmp_path / out)]
+        recipe = ["--epochs", "4", "--evaluator-rate", "1e-2", "--evaluator-batch", "6"]
+        chosen = script.settings(["--evaluator", name, *recipe, *places])
+        return script.train_evaluator(rows, chosen, **options), tmp_path / out / "evaluator"
+
+    return trained
+
+
+def test_the_evaluator_learns_its_two_tokens_and_is_asked_like_any_other(evaluator, script):
+    asked, kept = [question for question, _, _ in ROWS], [[text] for _, text, _ in ROWS]
+    found = {}
+    for strong in (True, False):
+        losses, folder = evaluator(str(strong), [(question, text, strong) for question, text, _ in ROWS])
+        assert losses[-1] < 0.5 * losses[0]
+        profile = Profile(name="evaluator", reader=str(folder), task="seq2seq")
+        model = lm.LanguageModel(weights.load(profile), profile, mode="fresh")
+        ids = [model.encode(verdict, context=False) for verdict in compressors.VERDICTS]
+        assert [len(own) for own in ids] == [1, 1]  # a token each
+        judged = compressors.asked_evaluator(model, script.EVALUATOR_PROMPT, verdicts=compressors.VERDICTS)
+        found[strong] = judged(asked, kept)
+        text = script.EVALUATOR_PROMPT.fill(question=asked[0], documents=kept[0])
+        with torch.no_grad():
+            start = torch.tensor([[model.model.config.decoder_start_token_id]])
+            logits = model.model(input_ids=torch.tensor([model.encode(text)]), decoder_input_ids=start).logits[0, 0]
+        wanted = torch.softmax(logits[[own[0] for own in ids]], 0)[0].item()
+        assert found[strong][0] == pytest.approx(wanted, abs=1e-4)
+    assert found[True].min() > 0.6 and found[False].max() < 0.4
+
+
+def test_a_stopped_evaluator_ends_the_same(evaluator):
+    def stopped(batches, **_):
+        yield from itertools.islice(batches, 5)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluator("parts", save_every=2, progress=stopped)
+    (losses, one), (again, other) = evaluator("one"), evaluator("parts")
+    assert losses == again
+    ours, theirs = (load_file(folder / "model.safetensors") for folder in (one, other))
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_a_model_that_is_no_encoder_decoder_is_no_evaluator(script, tmp_path):
+    chosen = script.settings(["--evaluator", tiny.bert(tmp_path / "bert"), "--out", str(tmp_path)])
+    with pytest.raises(weights.WeightsError, match="cannot be read"):
+        script.train_evaluator(ROWS, chosen)

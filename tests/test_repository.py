@@ -345,6 +345,7 @@ ORDER = [
     "dense",
     "ecorag",
     "compressors",
+    "dual_encoder",
     "moi",
     "rerankers",
     "stats",

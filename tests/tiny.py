@@ -68,6 +68,16 @@ def t5(folder: Path, *, seed: int = 0) -> Profile:
     )
 
 
+def bert(folder: Path, *, seed: int = 0) -> str:
+    """A random encoder; its folder."""
+    torch.manual_seed(seed)
+    config = transformers.BertConfig(
+        vocab_size=SIZE, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4,
+        max_position_embeddings=128, initializer_range=0.4, pad_token_id=0,
+    )  # fmt: skip
+    return _save(transformers.BertModel(config), folder)
+
+
 def deberta(folder: Path, *, seed: int = 0) -> Profile:
     torch.manual_seed(seed)
     config = transformers.DebertaV2Config(

@@ -1,15 +1,23 @@
-"""Mine labels of evidence with the reader, and train the heads and the evaluator of the compressor on them.
+"""Mine labels of evidence with the reader, and train the compressor and the evaluator on them.
 
     python training/evidence.py --mine      # asks the reader: some five minutes on two cores
-    python training/evidence.py             # trains on the labels that are there: seconds
+    python training/evidence.py             # trains heads and the small evaluator on the labels that are there: seconds
     python training/evidence.py --mine --data nq --heads evidentiality    # the variant that is measured and does not ship
+    python training/evidence.py --encoder embedded --keep last            # all weights of MiniLM: minutes; does not ship
+    HF_HUB_OFFLINE=0 python training/evidence.py --encoder facebook/contriever --keep last
+    HF_HUB_OFFLINE=0 python training/evidence.py --evaluator google/flan-t5-large
 
 Labels come from the companion's questions of the split "train", without those to be answered yes or no (their answer is in no sentence),
-and are committed as numbers; those of the variant from the NQ questions by which the training of the reader measured its loss. The encoder
-stays frozen; what is trained is a low-rank step on each side of its dot product, once per kind of label. Recipe by default that of ECoRAG,
-appendix B.1: AdamW, rate 5e-5, 4 epochs, temperature 1, steps of 64 texts, 8 positive and 56 negative, of these 15 per cent weak evidence.
-That recipe is for all weights of an encoder; the shipped heads were trained with the settings in `data/compressor/training.json`. The epoch
-with the lowest loss on a fifth of the questions is kept, unless `--keep last` says otherwise.
+and are committed as numbers; those of the variant from the NQ questions by which the training of the reader measured its loss.
+
+The encoder stays frozen; what is trained is a low-rank step on each side of its dot product, once per kind of label. With `--encoder` all
+weights of an encoder on each side are trained instead, as in the paper. Recipe by default that of ECoRAG, appendix B.1: AdamW, rate 5e-5, 4
+epochs, temperature 1, steps of 64 texts, 8 positive and 56 negative, of these 15 per cent weak evidence. The shipped heads were trained
+with the settings in `data/compressor/training.json`. The epoch with the lowest loss on a fifth of the questions is kept, unless `--keep
+last` says otherwise.
+
+With `--evaluator` an encoder-decoder learns to say <EVI> of strong evidence and <NOT> of other sentences (section 3.2.1), which become two
+tokens of it; by default with appendix B.1's batches of 40 at rate 1e-5 for 4 epochs. `compressors.asked_evaluator` asks it.
 
 The state is saved every few epochs as safetensors; a run that was interrupted goes on where it was.
 """
@@ -27,8 +35,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from sklearn.linear_model import LogisticRegression
 
-from rag_utils import compressors, data, evidence, lm, prompts, results, retrieve
+from rag_utils import compressors, data, dual_encoder, evidence, fid, lm, prompts, results, retrieve, weights
 from rag_utils.cache import ROOT
+from rag_utils.profiles import Profile
 from rag_utils.progress import track
 
 CHAPTER = "06_ecorag_ablations"
@@ -36,6 +45,9 @@ LABELS = {"companion": "labels", "nq": "labels_nq"}
 FOLDERS = {"companion": compressors.FOLDER, "nq": compressors.NQ_FOLDER}
 PASSAGES, NEW_TOKENS = 5, 16
 CLOSED, READ = prompts.load("closed_plain"), prompts.load("read_plain")
+EVALUATOR_PROMPT = prompts.load("ecorag_evaluator")
+NOT_IN_PLAN = ("mine", "questions", "heads", "save_every", "state", "out", "encoder", "unit_length", "evaluator")
+NOT_IN_PLAN += ("evaluator_rate", "evaluator_batch")
 LOWER = {"strong": ("weak", "distractor"), "weak": ("distractor",)}
 
 
@@ -45,6 +57,13 @@ def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", choices=LABELS, default="companion")
     parser.add_argument("--questions", type=int, default=None, help="mine that many questions only")
     parser.add_argument("--heads", nargs="+", choices=compressors.HEADS, default=list(compressors.HEADS))
+    parser.add_argument(
+        "--encoder", default=None, help='train all its weights: "embedded", a folder, or a name on the hub'
+    )
+    parser.add_argument("--unit-length", action=argparse.BooleanOptionalAction, default=None, help="of its vectors")
+    parser.add_argument("--evaluator", default=None, help="encoder-decoder to train, of a model hub or a folder")
+    parser.add_argument("--evaluator-rate", type=float, default=1e-5)
+    parser.add_argument("--evaluator-batch", type=int, default=40)
     parser.add_argument("--rate", type=float, default=5e-5)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--temperature", type=float, default=1.0)
@@ -56,12 +75,14 @@ def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--keep", choices=("best", "last"), default="best", help="the epoch with the lowest loss, or the last one"
     )
-    parser.add_argument("--save-every", type=int, default=10, help="epochs")
+    parser.add_argument("--save-every", type=int, default=None, help="epochs; 10, with --encoder 1")
     parser.add_argument("--state", type=Path, default=None, help="folder of the saved state, one per kind of label")
     parser.add_argument("--out", type=Path, default=None)
     chosen = parser.parse_args(arguments)
     chosen.state = chosen.state or ROOT / "_build" / "evidence" / chosen.data
-    chosen.out = chosen.out or FOLDERS[chosen.data]
+    chosen.save_every = chosen.save_every or (1 if chosen.encoder else 10)
+    whole = compressors.WHOLE_FOLDER if chosen.encoder or chosen.evaluator else None
+    chosen.out = chosen.out or whole or FOLDERS[chosen.data]
     return chosen
 
 
@@ -153,62 +174,86 @@ def drawn(labels: list[str], higher: str, chosen: argparse.Namespace, rng: rando
     return place, some + rng.sample(hard, min(len(hard), chosen.negatives - len(some)))
 
 
-def question_loss(scores: torch.Tensor, labels: list[str], temperature: float, pick=None) -> torch.Tensor:
-    """ECoRAG's eq. 4 for one question, as `ecorag.compressor_loss`; with `pick`, one drawn positive and its negatives in each part."""
-    total = scores.new_zeros(())
+def question_loss(score, labels: list[str], temperature: float, draw=None) -> torch.Tensor:
+    """ECoRAG's eq. 4 for one question, as `ecorag.compressor_loss`; with `draw`, one drawn positive and its negatives in each part.
+
+    score : places of texts -> their similarities; asked once, and only of those that the loss needs
+    """
+    parts = []
     for higher, lower in LOWER.items():
         positives = [i for i, label in enumerate(labels) if label == higher]
         negatives = [i for i, label in enumerate(labels) if label in lower]
-        if not positives:
-            continue
-        scaled = scores / temperature
-        pairs = [(place, negatives) for place in positives] if pick is None else [pick(higher)]
-        parts = [torch.logsumexp(scaled[[place, *others]], 0) - scaled[place] for place, others in pairs]
-        total = total + torch.stack(parts).mean()
+        if positives:
+            parts.append([(place, negatives) for place in positives] if draw is None else [draw(higher)])
+    places = sorted({i for part in parts for place, others in part for i in (place, *others)})
+    scaled, at = score(places) / temperature, {place: row for row, place in enumerate(places)}
+    total = scaled.new_zeros(())
+    for part in parts:
+        rows = [[at[i] for i in (place, *others)] for place, others in part]
+        total = total + torch.stack([torch.logsumexp(scaled[row], 0) - scaled[row[0]] for row in rows]).mean()
     return total
 
 
-def train(kind: str, found: dict, encode: retrieve.Encoder, chosen: argparse.Namespace) -> tuple[dict, dict]:
-    """The weights of the epoch that is kept, and how it went."""
-    vectors = {
+def frozen(found: dict, encode: retrieve.Encoder) -> dict:
+    """The examples with embeddings instead of texts, for `Heads`."""
+    return {
         name: (torch.tensor(encode([asked])[0]), torch.tensor(encode(texts)), labels)
         for name, (asked, texts, labels) in found.items()
     }
+
+
+def train(kind: str, found: dict, model: torch.nn.Module, chosen: argparse.Namespace, plan: str) -> tuple[dict, dict]:
+    """The weights of the epoch that is kept, and how it went.
+
+    found : per question what the model takes, (question, texts), and the labels of the texts
+    plan  : of `key`
+    """
     kept = {part: [name for name in found if development(name) is part] for part in (False, True)}
     if not kept[False] or not kept[True]:
         raise ValueError(f"{kind}: {len(found)} questions are too few to train on and to choose by")
-    torch.manual_seed(chosen.seed)
-    model = Heads(len(next(iter(vectors.values()))[0]), chosen.rank)
     optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.rate)
 
-    def loss_on(names: list[str]) -> float:
-        with torch.no_grad():
-            parts = [question_loss(model(q, t), labels, chosen.temperature) for q, t, labels in map(vectors.get, names)]
-        return round(torch.stack(parts).mean().item(), 5)
+    def loss_of(name: str, draw=None) -> torch.Tensor:
+        question, texts, labels = found[name]
 
-    history = [{"epoch": 0, "train": loss_on(kept[False]), "development": loss_on(kept[True])}]
-    best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    plan = key(kind, found, chosen)
-    history, best = resume(model, optimizer, history, best, chosen.state / kind, plan)
+        def score(places: list[int]) -> torch.Tensor:
+            return model(question, texts[places] if isinstance(texts, torch.Tensor) else [texts[i] for i in places])
+
+        return question_loss(score, labels, chosen.temperature, draw)
+
+    def losses_on(part: dict) -> dict:
+        model.eval()
+        with torch.no_grad():
+            means = {title: torch.stack([loss_of(name) for name in names]).mean() for title, names in part.items()}
+        return {title: round(mean.item(), 5) for title, mean in means.items()}
+
+    parts = {"train": kept[False], "development": kept[True]}
+    folder = chosen.state / (f"{kind} all weights" if chosen.encoder else kind)
+    resumed = resume(model, optimizer, folder, plan)
+    history, best = resumed or ([{"epoch": 0} | losses_on(parts)], copied(model))
     for [epoch] in track(([i] for i in range(len(history), chosen.epochs + 1)), what=kind, total=chosen.epochs):
         rng = random.Random(f"{chosen.seed}-{epoch}")
         order = rng.sample(kept[False], len(kept[False]))
+        torch.manual_seed(random.Random(f"{chosen.seed}-{epoch}-dropout").getrandbits(63))  # alike after a stop
+        model.train()
         for start in range(0, len(order), chosen.positives):
             losses = []
-            for question, texts, labels in map(vectors.get, order[start : start + chosen.positives]):
+            for name in order[start : start + chosen.positives]:
 
-                def pick(higher: str, labels: list[str] = labels, rng: random.Random = rng) -> tuple[int, list[int]]:
-                    return drawn(labels, higher, chosen, rng)
+                def draw(higher: str, labels: list[str] = found[name][2]) -> tuple[int, list[int]]:
+                    return drawn(labels, higher, chosen, rng)  # noqa: B023
 
-                losses.append(question_loss(model(question, texts), labels, chosen.temperature, pick))
+                losses.append(loss_of(name, draw))
             torch.stack(losses).mean().backward()
             optimizer.step()
             optimizer.zero_grad()
-        history.append({"epoch": epoch, "train": loss_on(kept[False]), "development": loss_on(kept[True])})
+        history.append({"epoch": epoch} | losses_on(parts))
+        if not math.isfinite(history[-1]["train"]):
+            raise ValueError(f"{kind}: the loss after epoch {epoch} is {history[-1]['train']}; want a lower rate")
         if history[-1]["development"] < min(row["development"] for row in history[:-1]):
-            best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+            best = copied(model)
         if epoch % chosen.save_every == 0 or epoch == chosen.epochs:
-            save(model, optimizer, history, best, chosen.state / kind, plan)
+            save(model, optimizer, history, best, folder, plan)
     kept_epoch = min(history, key=lambda row: row["development"])
     if chosen.keep == "last":
         best, kept_epoch = model.state_dict(), history[-1]
@@ -220,14 +265,15 @@ def train(kind: str, found: dict, encode: retrieve.Encoder, chosen: argparse.Nam
     }
 
 
+def copied(model: torch.nn.Module) -> dict:
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
 def key(kind: str, found: dict, chosen: argparse.Namespace) -> str:
     """What a saved state must have been made with: another one is not gone on with."""
-    plan = {
-        name: value
-        for name, value in vars(chosen).items()
-        if name not in ("mine", "questions", "heads", "keep", "epochs", "save_every", "state", "out")
-    }
-    return data.question_id(json.dumps([kind, found, plan], sort_keys=True))
+    plan = {n: v for n, v in vars(chosen).items() if n not in (*NOT_IN_PLAN, "keep", "epochs")}
+    parts = [kind, found, plan] + ([chosen.encoder, chosen.unit_length] if chosen.encoder else [])
+    return data.question_id(json.dumps(parts, sort_keys=True))
 
 
 def save(model, optimizer, history: list, best: dict, folder: Path, plan: str) -> None:
@@ -241,14 +287,15 @@ def save(model, optimizer, history: list, best: dict, folder: Path, plan: str) -
     os.replace(folder / "state.new", folder / "state.safetensors")
 
 
-def resume(model, optimizer, history: list, best: dict, folder: Path, plan: str) -> tuple[list, dict]:
+def resume(model, optimizer, folder: Path, plan: str) -> tuple[list, dict] | None:
+    """The history and the best weights so far, with model and optimiser as they were; None where nothing of this plan was kept."""
     path = folder / "state.safetensors"
     if not path.exists():
-        return history, best
+        return None
     with safe_open(path, "pt") as file:
         facts = file.metadata()
     if facts["plan"] != plan:
-        return history, best
+        return None
     tensors = load_file(path)
     state: dict[int, dict] = {}
     for name, tensor in tensors.items():
@@ -261,20 +308,24 @@ def resume(model, optimizer, history: list, best: dict, folder: Path, plan: str)
     return json.loads(facts["history"]), best
 
 
-def fit_evaluator(found: dict, score: compressors.Score) -> tuple[dict, dict]:
-    """The logistic regression of `small_evaluator`: strong sentences are <EVI>, others <NOT>.
+def judged(found: dict, score: compressors.Score) -> list[tuple[str, str, bool]]:
+    """What an evaluator learns from: question, text, and whether it is strong evidence.
 
     source : ECoRAG, section 3.2.1 and appendix B.1: one to three, <NOT> the others with the compressor's highest scores
     """
-    asked, kept, right = [], [], []
+    rows = []
     for question, texts, labels in found.values():
         order = np.argsort(-score([question], [texts])[0], kind="stable")
         strong = [texts[i] for i in order if labels[i] == "strong"]
         others = [texts[i] for i in order if labels[i] in ("weak", "distractor")][: 3 * len(strong)]
-        asked += [question] * (len(strong) + len(others))
-        kept += [[text] for text in strong + others]
-        right += [True] * len(strong) + [False] * len(others)
-    rows = compressors.features(asked, kept, score)
+        rows += [(question, text, True) for text in strong] + [(question, text, False) for text in others]
+    return rows
+
+
+def fit_evaluator(rows: list[tuple[str, str, bool]], score: compressors.Score) -> tuple[dict, dict]:
+    """The logistic regression of `small_evaluator` on what `judged` gives."""
+    asked, texts, right = zip(*rows, strict=True)
+    rows = compressors.features(asked, [[text] for text in texts], score)
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
     spread[spread == 0] = 1.0
     model = LogisticRegression(C=1.0, max_iter=5000).fit((rows - mean) / spread, right)
@@ -286,6 +337,67 @@ def fit_evaluator(found: dict, score: compressors.Score) -> tuple[dict, dict]:
     return fitted, {"evidence": int(np.sum(right)), "not": int(len(right) - np.sum(right))}
 
 
+def save_evaluator(rows: list[tuple[str, str, bool]], score: compressors.Score, folder: Path) -> dict:
+    """Write what `fit_evaluator` finds; the numbers of examples."""
+    fitted, counts = fit_evaluator(rows, score)
+    (folder / "evaluator.json").write_text(json.dumps(fitted, indent=1) + "\n", encoding="utf-8")
+    return counts
+
+
+def train_evaluator(rows: list[tuple[str, str, bool]], chosen: argparse.Namespace, **options) -> list[float]:
+    """Teach an encoder-decoder to say <EVI> or <NOT> and save it as transformers does; the loss of each step, nats per token.
+
+    rows    : of `judged`
+    options : of `fid.train`, which with one text per question is plain training
+    source  : ECoRAG, eq. 5 and appendix B.1. The end token after the verdict is learned too
+    """
+    loaded = weights.load(Profile(name="evaluator", reader=chosen.evaluator, task="seq2seq"))
+    model, tokenizer = loaded.model, loaded.tokenizer
+    torch.manual_seed(chosen.seed)  # the rows of new tokens are drawn
+    tokenizer.add_tokens(list(compressors.VERDICTS), special_tokens=True)
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:  # T5 has spare rows
+        model.resize_token_embeddings(len(tokenizer))
+    evidence_token, other = compressors.VERDICTS
+    examples = [
+        ([EVALUATOR_PROMPT.fill(question=question, documents=[text])], evidence_token if strong else other)
+        for question, text, strong in rows
+    ]
+    recipe = {"epochs": chosen.epochs, "batch": chosen.evaluator_batch, "learning_rate": chosen.evaluator_rate}
+    recipe |= {"warmup_share": 0.0, "seed": chosen.seed, "folder": chosen.state / "evaluator"}
+    losses = fid.train(model, tokenizer, examples, **recipe | options)
+    model.save_pretrained(chosen.out / "evaluator")
+    tokenizer.save_pretrained(chosen.out / "evaluator")
+    return losses
+
+
+def train_encoders(found_of, chosen: argparse.Namespace) -> dict:
+    """All weights of both towers, once per kind of label, and a small evaluator on the first; how it went."""
+    reports = {}
+    for kind in dict.fromkeys(["evidentiality", *chosen.heads]):  # the evaluator needs the first
+        torch.manual_seed(chosen.seed)
+        found, model = found_of(kind), dual_encoder.load(chosen.encoder, unit_length=chosen.unit_length)
+        best, reports[kind] = train(kind, found, model, chosen, key(kind, found, chosen))
+        model.load_state_dict(best)
+        dual_encoder.save(model, chosen.out / kind)
+    score = dual_encoder.similarity(dual_encoder.load(chosen.out / "evidentiality"))
+    return {"heads": reports, "evaluator": save_evaluator(judged(found_of("evidentiality"), score), score, chosen.out)}
+
+
+def train_heads(found_of, encode: retrieve.Encoder, chosen: argparse.Namespace) -> dict:
+    """The heads on the frozen encoder and the small evaluator; how it went."""
+    reports = {}
+    for kind in dict.fromkeys(["evidentiality", *chosen.heads]):  # the evaluator needs the first
+        found = found_of(kind)
+        vectors = frozen(found, encode)
+        torch.manual_seed(chosen.seed)
+        model = Heads(len(next(iter(vectors.values()))[0]), chosen.rank)
+        best, reports[kind] = train(kind, vectors, model, chosen, key(kind, found, chosen))
+        half = {name.replace("_", "."): tensor.to(torch.float16).contiguous() for name, tensor in best.items()}
+        save_file(half, chosen.out / f"{kind}.safetensors")
+    score = compressors.similarity(encode, compressors.load_head("evidentiality", chosen.out))
+    return {"heads": reports, "evaluator": save_evaluator(judged(found_of("evidentiality"), score), score, chosen.out)}
+
+
 def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None = None) -> None:
     chosen = settings(arguments)
     if chosen.mine:
@@ -294,28 +406,22 @@ def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None 
     questions = [question for question in train_questions(chosen.data) if question.id in set(table["id"])]
     encode = encode or retrieve.encoder()
     chosen.out.mkdir(parents=True, exist_ok=True)
-    reports = {}
-    for kind in dict.fromkeys(["evidentiality", *chosen.heads]):  # the evaluator needs the first
-        found = examples(table, questions, kind, chosen.data)
-        best, reports[kind] = train(kind, found, encode, chosen)
-        half = {name.replace("_", "."): tensor.to(torch.float16).contiguous() for name, tensor in best.items()}
-        save_file(half, chosen.out / f"{kind}.safetensors")
-    head = compressors.load_head("evidentiality", chosen.out)
-    found = examples(table, questions, "evidentiality", chosen.data)
-    fitted, counts = fit_evaluator(found, compressors.similarity(encode, head))
-    (chosen.out / "evaluator.json").write_text(json.dumps(fitted, indent=1) + "\n", encoding="utf-8")
-    plan = {
-        name: value
-        for name, value in vars(chosen).items()
-        if name not in ("mine", "questions", "heads", "save_every", "state", "out")
-    }
-    provenance = {
-        "encoder": "all-MiniLM-L6-v2, frozen",
-        "labels": mined_with,
-        "settings": plan,
-        "heads": reports,
-        "evaluator": counts,
-    }
+
+    def found_of(kind: str) -> dict:
+        return examples(table, questions, kind, chosen.data)
+
+    if chosen.evaluator:
+        head = compressors.load_head("evidentiality", FOLDERS[chosen.data])
+        rows = judged(found_of("evidentiality"), compressors.similarity(encode, head))
+        losses = train_evaluator(rows, chosen)
+        print(f"loss {losses[0]:.2f} at the first step, {losses[-1]:.2f} at the last of {len(losses)}")
+        return
+    if chosen.encoder:
+        provenance = {"encoder": f"{chosen.encoder}, all weights"} | train_encoders(found_of, chosen)
+    else:
+        provenance = {"encoder": "all-MiniLM-L6-v2, frozen"} | train_heads(found_of, encode, chosen)
+    plan = {name: value for name, value in vars(chosen).items() if name not in NOT_IN_PLAN}
+    provenance |= {"labels": mined_with, "settings": plan}
     (chosen.out / "training.json").write_text(json.dumps(provenance, indent=1) + "\n", encoding="utf-8")
 
 
