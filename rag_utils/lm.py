@@ -75,8 +75,8 @@ def load(
                where every call belongs that saw the text of a benchmark
     revision : of a hub model; the one that was loaded is in `.revision`
     dtype    : "float32", "bfloat16" or "float16" instead of the profile's; another model to the recordings. bfloat16 reads about one
-               and a half times as fast on a processor that has it; of 2,819 tokens of NQ passages it moved the log-likelihood by 0.035 nat on
-               average, 1 of 100 by more than 0.17, one by 0.54 (`make bench`, benchmarks/engine.json)
+               and a half times as fast on a processor that has it; of 2,819 tokens of NQ passages it moved the log-likelihood by 0.035 nat
+               on average, 1 of 100 by more than 0.17, one by 0.54 (`make bench`, benchmarks/engine.json)
     raises   : ValueError for an unknown profile or mode; WeightsError if the weights cannot be had; RecordingError if a recording is
                damaged
     """
