@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 
-from rag_utils.past import Row, attention
+from rag_utils.attention import attention, causal
+from rag_utils.past import Row
 from rag_utils.products import fast_products
 
 
@@ -27,7 +27,6 @@ class Packed:
         stops = torch.tensor(lengths).cumsum(0).tolist()
         wanted = torch.cat([torch.arange(stop - n, stop) for stop, n in zip(stops, keep, strict=True)])
         ids = torch.tensor([token for segment in self.segments for token in segment])
-        self._hidden = [self._causal(start, n, model.device) for start, n in zip(self.starts, lengths, strict=True)]
         with attention(model), fast_products(model):
             logits = model(
                 input_ids=ids.to(model.device)[None],
@@ -43,18 +42,9 @@ class Packed:
         lengths = [len(segment) for segment in self.segments]
         parts = zip(*(tensor.split(lengths, dim=2) for tensor in (query, key, value)), strict=True)
         found = []
-        for row, past, mask, (q, k, v) in zip(self.rows, self.pasts, self._hidden, parts, strict=True):
+        for row, past, (q, k, v) in zip(self.rows, self.pasts, parts, strict=True):
             if past is not None:
                 k, v = (torch.cat(pair, dim=2) for pair in zip(past[layer], (k, v), strict=True))
             row.append((k, v))
-            causal = mask is None and q.shape[2] > 1
-            options = {"attn_mask": mask, "is_causal": causal, "scale": scaling, "enable_gqa": q.shape[1] != k.shape[1]}
-            found.append(scaled_dot_product_attention(q, k, v, **options))
-        return torch.cat(found, dim=2).transpose(1, 2)
-
-    @staticmethod
-    def _causal(start: int, length: int, device) -> torch.Tensor | None:
-        """(length, start + length): which places a segment behind `start` others may see; None where the usual triangle says it."""
-        if start == 0 or length == 1:
-            return None
-        return torch.ones((length, start + length), dtype=torch.bool, device=device).tril(start)
+            found.append(causal(q[0], k[0], v[0], scaling))
+        return torch.cat(found, dim=1).transpose(0, 1)[None]

@@ -1,84 +1,49 @@
 """Keys and values: what a model remembers of the texts it has read, and of the replies that grow behind them."""
 
 from collections.abc import Sequence
-from contextlib import contextmanager
 
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.cache_utils import Cache, DynamicLayer
+from torch.nn.functional import pad as add_zeros
 
+from rag_utils.attention import ROWS, attention, padded, weighted, whole
 from rag_utils.products import fast_products
-
-OWN = "rag_companion"  # the name under which transformers finds our attention
-
-
-class Room(DynamicLayer):
-    """Keys and values at the front of a buffer with room to grow, so that a step writes one token and copies nothing."""
-
-    GROWTH = 32  # tokens
-    _buffers = None
-
-    def update(self, key_states, value_states, *args, **kwargs):
-        held = self.get_seq_length()
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        need = held + key_states.shape[-2]
-        fits = self._buffers is not None and self._buffers[0].shape[-2] >= need
-        if held == 0 and not fits:
-            self.keys, self.values = key_states, value_states  # the first read takes no room yet
-            return self.keys, self.values
-        if not fits:
-            self._buffers = [self._grown(t, need + self.GROWTH) for t in (self.keys, self.values)]
-        for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
-            buffer[:, :, held:need] = new
-        self.keys, self.values = (buffer[:, :, :need] for buffer in self._buffers)
-        return self.keys, self.values
-
-    def reorder_cache(self, beam_idx):
-        super().reorder_cache(beam_idx)
-        self._buffers = None
-
-    @staticmethod
-    def _grown(tensor, length: int):
-        grown = tensor.new_empty((*tensor.shape[:-2], length, tensor.shape[-1]))
-        grown[:, :, : tensor.shape[-2]] = tensor
-        return grown
-
 
 Row = list[tuple[torch.Tensor, torch.Tensor]]  # keys and values of one text, per layer (1, heads, tokens, size)
 
 
 class Past:
-    """Keys and values of some texts, one row each, padded on the left where `mask` is 0."""
+    """Keys and values of some texts, one row each; behind the last of `lengths` tokens come zeros, up to a multiple of `KEYS`."""
 
     joins = True  # texts of two of them may be continued together
 
-    def __init__(self, layers: Row, mask: torch.Tensor):
-        self.layers, self.mask = layers, mask
+    def __init__(self, layers: Row, lengths: torch.Tensor):
+        self.layers, self.lengths = layers, lengths
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> "Past":
-        return cls.join([cls(row, row[0][0].new_ones((1, row[0][0].shape[2]), dtype=torch.long)) for row in rows])
+        return cls.join([cls(row, torch.tensor([row[0][0].shape[2]], device=row[0][0].device)) for row in rows])
 
     @classmethod
     def join(cls, pasts: "list[Past]") -> "Past":
-        """All rows of the pasts, the shorter ones padded."""
-        longest = max(past.mask.shape[1] for past in pasts)
-        pads = [longest - past.mask.shape[1] for past in pasts]
+        """All rows of the pasts."""
+        longest = whole(max(past.width for past in pasts))
 
-        def padded(tensors, dimension):
-            padding = [0, 0] * (tensors[0].ndim - 1 - dimension)
-            return torch.cat([torch.nn.functional.pad(t, (*padding, n, 0)) for t, n in zip(tensors, pads, strict=True)])
+        def joined(tensors):
+            return torch.cat([add_zeros(t, (0, 0, 0, longest - t.shape[2])) for t in tensors])
 
         layers = [
-            tuple(padded([past.layers[number][kind] for past in pasts], 2) for kind in (0, 1))
+            tuple(joined([past.layers[number][kind] for past in pasts]) for kind in (0, 1))
             for number in range(len(pasts[0].layers))
         ]
-        return cls(layers, padded([past.mask for past in pasts], 1))
+        return cls(layers, torch.cat([past.lengths for past in pasts]))
+
+    @property
+    def width(self) -> int:
+        return self.layers[0][0].shape[2]
 
     def take(self, rows: list[int]) -> "Past":
         """These rows, in this order."""
-        return Past([(k[rows], v[rows]) for k, v in self.layers], self.mask[rows])
+        return Past([(k[rows], v[rows]) for k, v in self.layers], self.lengths[rows])
 
     def branch(self, samples: Sequence[int]) -> "Branches":
         """So many replies to each row."""
@@ -88,94 +53,92 @@ class Past:
 class Branches:
     """Replies that grow behind shared texts: the keys and values of a text stand once, those of its replies once each.
 
-    `owner` is the text of each reply. Attention sees both: the scores of a reply's next token are those under its text, computed for all
-    replies to that text in one product, and those under the reply so far, under one softmax.
+    `owner` is the text of each reply, `lengths` its tokens so far. Attention sees both: the scores of a reply's next token are those under
+    its text, computed for all replies to that text in one product, and those under the reply so far, under one softmax.
     """
 
     def __init__(self, past: Past, samples: Sequence[int]):
         self.past = past
-        self.owner = repeated(torch.arange(len(samples), device=past.mask.device), samples)
-        self.cache = Cache(layer_class_to_replicate=Room)
-        self.mask = past.mask.new_zeros((len(self.owner), 0))
+        self.owner = repeated(torch.arange(len(samples), device=past.lengths.device), samples)
+        self.lengths = torch.zeros_like(self.owner)
+        self.layers: Row = []  # keys and values of the replies (replies, heads, room, size), zero behind a reply's last token
 
     @property
     def tokens(self) -> int:
-        return self.past.mask.numel() + self.mask.numel()
+        return len(self.past.lengths) * self.past.width + len(self.owner) * int(self.lengths.max())
 
     def join(self, other: "Branches") -> "Branches":
         """Both; `other` has not grown yet."""
-        new, width = len(other.owner), self.mask.shape[1]
-        if width:
-            layers = [(layer.keys, layer.values) for layer in self.cache.layers]
-            self.cache = Cache(layer_class_to_replicate=Room)
-            for number, pair in enumerate(layers):
-                self.cache.update(*(torch.cat([t, t.new_zeros((new, *t.shape[1:]))]) for t in pair), number)
-        self.mask = torch.cat([self.mask, self.mask.new_zeros((new, width))])
-        self.owner = torch.cat([self.owner, other.owner + len(self.past.mask)])
+        new = len(other.owner)
+        self.layers = [tuple(add_zeros(t, (0, 0, 0, 0, 0, 0, 0, new)) for t in pair) for pair in self.layers]
+        self.lengths = torch.cat([self.lengths, other.lengths])
+        self.owner = torch.cat([self.owner, other.owner + len(self.past.lengths)])
         self.past = Past.join([self.past, other.past])
         return self
 
     def keep(self, rows: torch.Tensor) -> None:
         """Drop the other replies, and texts without a reply once they are half of all."""
-        if self.mask.shape[1]:
-            self.cache.reorder_cache(rows)
-        self.mask, self.owner = self.mask[rows], self.owner[rows]
+        self.layers = [(keys[rows], values[rows]) for keys, values in self.layers]
+        self.lengths, self.owner = self.lengths[rows], self.owner[rows]
         texts, owner = self.owner.unique(return_inverse=True)
-        if 2 * len(texts) <= len(self.past.mask):
+        if 2 * len(texts) <= len(self.past.lengths):
             self.past, self.owner = self.past.take(texts.tolist()), owner
 
     def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
         """Add one token to each reply; the logits of the next."""
-        self.mask = torch.cat([self.mask, torch.ones_like(self.owner)[:, None]], dim=1)
-        first = torch.searchsorted(self.owner, self.owner)  # replies to one text stand together
-        self.slot = torch.arange(len(self.owner), device=self.owner.device) - first
-        self.slots = int(self.slot.max()) + 1
-        self.hidden = torch.cat([self.past.mask[self.owner], self.mask], dim=1)[:, None, None] == 0
-        places = self.past.mask.sum(dim=1)[self.owner] + self.mask.sum(dim=1) - 1
+        rows = torch.arange(len(self.owner), device=self.owner.device)
+        self._slot = rows - torch.searchsorted(self.owner, self.owner)  # replies to one text stand together
+        self._slots = int(self._slot.max()) + 1
+        self._room = whole(int(self.lengths.max()) + 1)
+        beyond = [
+            self._beyond(self.past.width, self.past.lengths[self.owner]),
+            self._beyond(self._room, self.lengths + 1),
+        ]
+        self._hidden = torch.cat(beyond, dim=1)[:, None, None]
+        places = self.past.lengths[self.owner] + self.lengths
         with attention(model), fast_products(model):
-            return model(
-                input_ids=tokens[:, None],
-                position_ids=places[:, None],
-                past_key_values=self.cache,
-                use_cache=True,
-                attend=self.attend,
+            logits = model(
+                input_ids=tokens[:, None], position_ids=places[:, None], use_cache=False, attend=self._attend
             ).logits[:, -1]
+        self.lengths = self.lengths + 1
+        return logits
 
-    def attend(self, layer: int, query, key, value, scaling: float) -> torch.Tensor:
+    @staticmethod
+    def _beyond(width: int, lengths: torch.Tensor) -> torch.Tensor:
+        """(rows, width): which places are behind the last of a row's tokens."""
+        return torch.arange(width, device=lengths.device) >= lengths[:, None]
+
+    def _attend(self, layer: int, query, key, value, scaling: float) -> torch.Tensor:
         """(replies, 1, heads, size): attention of one token of each reply; query (replies, heads, 1, size)."""
         text_keys, text_values = self.past.layers[layer]
-        rows, heads, _, width = query.shape
-        query = query.reshape(rows, key.shape[1], heads // key.shape[1], width)
-        scores = torch.cat([self._under_texts(query, text_keys.mT), query @ key.mT], dim=-1) * scaling
-        weights = torch.softmax(scores.masked_fill(self.hidden, -torch.inf).float(), dim=-1).to(query.dtype)
-        under_text, under_reply = weights.split([text_keys.shape[2], key.shape[2]], dim=-1)
-        return (self._under_texts(under_text, text_values) + under_reply @ value).reshape(rows, 1, heads, width)
+        keys, values = self._with_new(layer, key, value)
+        rows, heads, _, size = query.shape
+        shared = heads // key.shape[1]  # heads that use the same keys
+        query = padded((query * scaling).reshape(rows, -1, shared, size), ROWS)
+        scores = torch.cat([self._under_texts(torch.bmm, query, text_keys.mT), query @ keys.mT], dim=-1)
+        weights = torch.softmax(scores.masked_fill_(self._hidden, -torch.inf).float(), dim=-1).to(query.dtype)
+        text, reply = weights.split([text_keys.shape[2], keys.shape[2]], dim=-1)
+        found = self._under_texts(weighted, text, text_values)
+        found += weighted(reply.flatten(0, 1), values.flatten(0, 1)).view_as(found)
+        return found[:, :, :shared].reshape(rows, 1, heads, size)
 
-    def _under_texts(self, left, right) -> torch.Tensor:
+    def _with_new(self, layer: int, *new: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The layer's keys and values of the replies with those of the new tokens written behind them."""
+        if layer == len(self.layers):
+            self.layers.append(tuple(t[:, :, :0] for t in new))
+        more = self._room - self.layers[layer][0].shape[2]
+        if more > 0:
+            self.layers[layer] = tuple(add_zeros(t, (0, 0, 0, more)) for t in self.layers[layer])
+        for held, added in zip(self.layers[layer], new, strict=True):
+            held[torch.arange(len(held), device=held.device), :, self.lengths] = added[:, :, 0]
+        return self.layers[layer]
+
+    def _under_texts(self, product, left, right) -> torch.Tensor:
         """left (replies, groups, heads of a group, n) times its text's right (texts, groups, n, m)."""
-        spread = left.new_zeros((right.shape[0], left.shape[1], self.slots, *left.shape[2:]))
-        spread[self.owner, :, self.slot] = left
-        found = spread.flatten(2, 3) @ right
-        return found.unflatten(2, spread.shape[2:4])[self.owner, :, self.slot]
-
-
-@contextmanager
-def attention(model):
-    """Let the `attend` that the model is called with compute its attention: attend(layer, query, key, value, scaling)."""
-    usual = model.config._attn_implementation
-    model.config._attn_implementation = OWN
-    try:
-        yield
-    finally:
-        model.config._attn_implementation = usual
-
-
-def _attend(module, query, key, value, attention_mask, scaling=None, attend=None, **_):
-    return attend(module.layer_idx, query, key, value, scaling), None
-
-
-AttentionInterface.register(OWN, _attend)
-AttentionMaskInterface.register(OWN, lambda *_, **__: None)  # who attends knows the mask
+        spread = left.new_zeros((right.shape[0], left.shape[1], self._slots, *left.shape[2:]))
+        spread[self.owner, :, self._slot] = left
+        found = product(spread.flatten(2, 3).flatten(0, 1), right.flatten(0, 1))
+        return found.view(*spread.shape[:4], -1)[self.owner, :, self._slot]
 
 
 def repeated(tensor: torch.Tensor, times: Sequence[int]) -> torch.Tensor:

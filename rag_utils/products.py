@@ -1,8 +1,8 @@
 """Matrix products of linear layers on a processor, by oneDNN with weights that are laid out once.
 
 torch leaves float32 products on a processor to MKL, which on some of them (AMD's) uses half of what they have. Both multiply and sum in
-float32; oneDNN sums a row's products one after the other, so long rows are cut into parts whose sums are added, which keeps the rounding
-error near MKL's. `make bench` times both.
+float32; oneDNN sums a row's products one after the other, however many rows there are, so that a row's result does not depend on the
+others. Long rows are cut into parts whose sums are added, which keeps the rounding error near MKL's. `make bench` times both.
 """
 
 from contextlib import contextmanager

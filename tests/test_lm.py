@@ -10,7 +10,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_utils import decode, lm, profiles, weights
+from rag_utils import data, decode, lm, profiles, weights
+from rag_utils import prompts as templates
 from rag_utils.recordings import RecordingError, Recordings
 from rag_utils.tree import batches, prefix_tree, size
 
@@ -65,6 +66,10 @@ def forward_log_likelihood(reader, prompt, tokens):
 
 def samples_key(groups):
     return [[(one.token_ids, one.text) for one in group] for group in groups]
+
+
+def bits(groups):
+    return [[(one.token_ids, one.token_log_likelihood.tolist()) for one in group] for group in groups]
 
 
 @pytest.mark.parametrize("which", ["reader", "sliding", "fusion"])
@@ -138,11 +143,31 @@ def test_a_sample_depends_on_its_prompt_seed_and_index_only(which, order, size, 
     other = lm.LanguageModel(weights.Loaded(reader.model, reader.tokenizer, "x", "x", None), profile, mode="fresh")
     chosen = [PROMPTS[i] for i in order[:size]]
     part = other.generate(chosen, n=2, temperature=1.0, max_new_tokens=6, seed=3)
-    assert samples_key(part) == samples_key([whole[i][:2] for i in order[:size]])
+    expected = [whole[i][:2] for i in order[:size]]
+    assert samples_key(part) == samples_key(expected)
+    if which == "reader":  # not only the samples: every likelihood, to the last bit
+        assert bits(part) == bits(expected)
     assert (
         samples_key(other.generate(chosen, n=2, temperature=1.0, max_new_tokens=6, seed=4)) != samples_key(part)
         or size < 3
     )
+
+
+def test_the_embedded_reader_draws_the_same_in_any_company():
+    """Real weights and real prompts: what differs in the last bit changes one sample in a hundred."""
+    profile = profiles.get("embedded")
+    loaded = weights.load(profile)
+
+    def replies(prompts, n, budget):
+        model = lm.LanguageModel(loaded, profile.model_copy(update={"batch_tokens": budget}), mode="fresh")
+        return model.generate(prompts, n=n, temperature=1.0, max_new_tokens=12, seed=5)
+
+    read = templates.load("read_plain")
+    asked = [read.fill(question=one.text, documents=[one.gold[0].text]) for one in data.load("companion")[:8]]
+    together = replies(asked, 6, 16384)
+    for budget, order, n in [(16384, [5], 6), (300, [2, 7, 0], 2), (900, [1, 3, 4, 6], 1)]:
+        alone = replies([asked[i] for i in order], n, budget)
+        assert bits(alone) == bits([together[i][:n] for i in order])
 
 
 def test_samples_follow_the_distribution(reader):

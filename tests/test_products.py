@@ -38,6 +38,15 @@ def test_a_long_row_is_summed_about_as_well_as_usual():
     assert found < 2 * usual + 1e-7
 
 
+def test_a_row_is_the_same_whatever_rows_stand_beside_it():
+    torch.manual_seed(2)
+    one, inputs = nn.Linear(576, 192, bias=False).requires_grad_(False), torch.randn(300, 576)
+    with torch.inference_mode(), products.fast_products(one):
+        together = one(inputs)
+        for first, stop in [(0, 1), (7, 9), (50, 53), (100, 116), (13, 200)]:
+            assert torch.equal(one(inputs[first:stop]), together[first:stop])
+
+
 def test_the_layers_are_their_own_again_afterwards_also_after_an_error():
     one = model()
     with pytest.raises(RuntimeError, match="stop"), products.fast_products(one):

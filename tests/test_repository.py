@@ -325,6 +325,7 @@ ORDER = [
     "weights",
     "tree",
     "products",
+    "attention",
     "past",
     "packed",
     "plain",

@@ -1,0 +1,76 @@
+"""Attention whose result for one token is the same, bit for bit, whatever is computed beside it.
+
+A sum of floats depends on its order, and libraries choose the order by the shape of what they are given: the same token in another batch
+comes out some 1e-7 apart, and one sample in a hundred becomes another text. Here every sum has one order. The rows of a product are
+padded to a multiple of four, for with few rows other kernels are used; keys to a multiple of 32, with zeros behind the last, which change
+no sum; long sums over keys are made of parts that begin at fixed places. (Linear layers sum each row by itself: `products.py`.)
+"""
+
+from contextlib import contextmanager
+
+import torch
+from torch.nn.functional import pad
+from transformers import AttentionInterface, AttentionMaskInterface
+
+OWN = "rag_companion"  # the name under which transformers finds our attention
+ROWS = 4  # the rows of a product are padded to a multiple of it
+KEYS = 32  # and the keys to a multiple of this
+PART = 128  # keys whose values are summed in one product
+PLACES = 64  # places of a text whose scores are held at once
+
+
+@contextmanager
+def attention(model):
+    """Let the `attend` that the model is called with compute its attention: attend(layer, query, key, value, scaling)."""
+    usual = model.config._attn_implementation
+    model.config._attn_implementation = OWN
+    try:
+        yield
+    finally:
+        model.config._attn_implementation = usual
+
+
+def _attend(module, query, key, value, attention_mask, scaling=None, attend=None, **_):
+    return attend(module.layer_idx, query, key, value, scaling), None
+
+
+AttentionInterface.register(OWN, _attend)
+AttentionMaskInterface.register(OWN, lambda *_, **__: None)  # who attends knows the mask
+
+
+def whole(length: int, multiple: int = KEYS) -> int:
+    """The next multiple."""
+    return -(-length // multiple) * multiple
+
+
+def padded(tensor: torch.Tensor, multiple: int = KEYS) -> torch.Tensor:
+    """(..., n, size) with zeros behind the last of n, up to a multiple."""
+    return pad(tensor, (0, 0, 0, whole(tensor.shape[-2], multiple) - tensor.shape[-2]))
+
+
+def weighted(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """weights (batch, m, n) times values (batch, n, size), summed part by part; m and n multiples of ROWS and KEYS."""
+    found = weights[..., :PART] @ values[:, :PART]
+    for first in range(PART, values.shape[1], PART):
+        found.baddbmm_(weights[..., first : first + PART], values[:, first : first + PART])
+    return found
+
+
+def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float) -> torch.Tensor:
+    """What the last n places of a text see of it: query (heads, n, size), keys and values (groups, length, size) -> (heads, n, size)."""
+    heads, n, size = query.shape
+    groups, length, _ = keys.shape
+    keys, values, query = padded(keys), padded(values), query * scaling
+    found = []
+    for first in range(0, n, PLACES):
+        part = query[:, first : first + PLACES]
+        places = part.shape[1]
+        known = length - n + first  # keys that all of these places see
+        width = whole(known + places)
+        scores = padded(part.reshape(groups, -1, size), ROWS) @ keys[:, :width].mT
+        rows = heads // groups * places
+        later = torch.ones((places, width - known), dtype=torch.bool, device=keys.device).triu(1)
+        scores[:, :rows, known:].unflatten(1, (-1, places)).masked_fill_(later, -torch.inf)
+        weights = torch.softmax(scores.float(), dim=-1).to(values.dtype)
+        found.append(weighted(weights, values[:, :width])[:, :rows].reshape(heads, places, size))
+    return torch.cat(found, dim=1)
