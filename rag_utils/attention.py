@@ -48,12 +48,18 @@ def padded(tensor: torch.Tensor, multiple: int = KEYS) -> torch.Tensor:
     return pad(tensor, (0, 0, 0, whole(tensor.shape[-2], multiple) - tensor.shape[-2]))
 
 
+def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """left (..., m, k) times right (..., k, n), n a multiple of KEYS."""
+    return (padded(left, ROWS) @ right)[..., : left.shape[-2], :]
+
+
 def weighted(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """weights (batch, m, n) times values (batch, n, size), summed part by part; m and n multiples of ROWS and KEYS."""
-    found = weights[..., :PART] @ values[:, :PART]
+    """weights (batch, m, n) times values (batch, n, size), summed part by part; n a multiple of KEYS."""
+    rows = padded(weights, ROWS)
+    found = rows[..., :PART] @ values[:, :PART]
     for first in range(PART, values.shape[1], PART):
-        found.baddbmm_(weights[..., first : first + PART], values[:, first : first + PART])
-    return found
+        found.baddbmm_(rows[..., first : first + PART], values[:, first : first + PART])
+    return found[:, : weights.shape[1]]
 
 
 def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float) -> torch.Tensor:
@@ -67,10 +73,9 @@ def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scalin
         places = part.shape[1]
         known = length - n + first  # keys that all of these places see
         width = whole(known + places)
-        scores = padded(part.reshape(groups, -1, size), ROWS) @ keys[:, :width].mT
-        rows = heads // groups * places
+        scores = product(part.reshape(groups, -1, size), keys[:, :width].mT)
         later = torch.ones((places, width - known), dtype=torch.bool, device=keys.device).triu(1)
-        scores[:, :rows, known:].unflatten(1, (-1, places)).masked_fill_(later, -torch.inf)
+        scores[..., known:].unflatten(1, (-1, places)).masked_fill_(later, -torch.inf)
         weights = torch.softmax(scores.float(), dim=-1).to(values.dtype)
-        found.append(weighted(weights, values[:, :width])[:, :rows].reshape(heads, places, size))
+        found.append(weighted(weights, values[:, :width]).reshape(heads, places, size))
     return torch.cat(found, dim=1)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn.functional import pad as add_zeros
 
-from rag_utils.attention import ROWS, attention, padded, weighted, whole
+from rag_utils.attention import attention, product, weighted, whole
 from rag_utils.products import fast_products
 
 Row = list[tuple[torch.Tensor, torch.Tensor]]  # keys and values of one text, per layer (1, heads, tokens, size)
@@ -114,13 +114,13 @@ class Branches:
         keys, values = self._with_new(layer, key, value)
         rows, heads, _, size = query.shape
         shared = heads // key.shape[1]  # heads that use the same keys
-        query = padded((query * scaling).reshape(rows, -1, shared, size), ROWS)
-        scores = torch.cat([self._under_texts(torch.bmm, query, text_keys.mT), query @ keys.mT], dim=-1)
+        query = (query * scaling).reshape(rows, -1, shared, size)
+        scores = torch.cat([self._under_texts(product, query, text_keys.mT), product(query, keys.mT)], dim=-1)
         weights = torch.softmax(scores.masked_fill_(self._hidden, -torch.inf).float(), dim=-1).to(query.dtype)
         text, reply = weights.split([text_keys.shape[2], keys.shape[2]], dim=-1)
         found = self._under_texts(weighted, text, text_values)
         found += weighted(reply.flatten(0, 1), values.flatten(0, 1)).view_as(found)
-        return found[:, :, :shared].reshape(rows, 1, heads, size)
+        return found.reshape(rows, 1, heads, size)
 
     def _with_new(self, layer: int, *new: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The layer's keys and values of the replies with those of the new tokens written behind them."""
@@ -138,7 +138,7 @@ class Branches:
         spread = left.new_zeros((right.shape[0], left.shape[1], self._slots, *left.shape[2:]))
         spread[self.owner, :, self._slot] = left
         found = product(spread.flatten(2, 3).flatten(0, 1), right.flatten(0, 1))
-        return found.view(*spread.shape[:4], -1)[self.owner, :, self._slot]
+        return found.reshape(*spread.shape[:4], -1)[self.owner, :, self._slot]
 
 
 def repeated(tensor: torch.Tensor, times: Sequence[int]) -> torch.Tensor:

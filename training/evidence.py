@@ -240,8 +240,8 @@ def train(kind: str, found: dict, model: torch.nn.Module, chosen: argparse.Names
             losses = []
             for name in order[start : start + chosen.positives]:
 
-                def draw(higher: str, labels: list[str] = found[name][2]) -> tuple[int, list[int]]:
-                    return drawn(labels, higher, chosen, rng)  # noqa: B023
+                def draw(higher: str, labels: list[str] = found[name][2], rng=rng) -> tuple[int, list[int]]:
+                    return drawn(labels, higher, chosen, rng)
 
                 losses.append(loss_of(name, draw))
             torch.stack(losses).mean().backward()
