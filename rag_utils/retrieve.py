@@ -201,13 +201,15 @@ def encoder() -> Encoder:
     raises : EncoderError as `sentence_model`
     """
     model = sentence_model()
+    from rag_utils.products import fast_products  # torch takes seconds to import
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise ValueError("wanted a list of strings; write [text] for a single one")
         if not len(texts):
             return np.zeros((0, 384), dtype=np.float32)
-        return model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True)
+        with fast_products(model):
+            return model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True)
 
     return encode
 

@@ -109,9 +109,11 @@ def token_encoder() -> TokenEncoder:
     raises : EncoderError as `retrieve.sentence_model`
     """
     model = sentence_model()
+    from rag_utils.products import fast_products  # torch takes seconds to import
 
     def encode(texts: Sequence[str]) -> list[np.ndarray]:
-        embedded = model.encode(list(texts), output_value="token_embeddings", show_progress_bar=False)
+        with fast_products(model):
+            embedded = model.encode(list(texts), output_value="token_embeddings", show_progress_bar=False)
         return [tokens[1:-1].numpy() for tokens in embedded]
 
     return encode
