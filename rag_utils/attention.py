@@ -15,7 +15,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 OWN = "rag_companion"  # the name under which transformers finds our attention
 ROWS = 4  # the rows of a product are padded to a multiple of it
 KEYS = 32  # and the keys to a multiple of this
-PART = 128  # keys whose values are summed in one product
+PART = 192  # keys whose values are summed in one product
 PLACES = 64  # places of a text whose scores are held at once
 
 
@@ -45,7 +45,8 @@ def whole(length: int, multiple: int = KEYS) -> int:
 
 def padded(tensor: torch.Tensor, multiple: int = KEYS) -> torch.Tensor:
     """(..., n, size) with zeros behind the last of n, up to a multiple."""
-    return pad(tensor, (0, 0, 0, whole(tensor.shape[-2], multiple) - tensor.shape[-2]))
+    more = whole(tensor.shape[-2], multiple) - tensor.shape[-2]
+    return pad(tensor, (0, 0, 0, more)) if more else tensor
 
 
 def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

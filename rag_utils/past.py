@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import torch
-from torch.nn.functional import pad as add_zeros
+from torch.nn.functional import pad
 
-from rag_utils.attention import attention, product, weighted, whole
+from rag_utils.attention import ROWS, attention, product, weighted, whole
 from rag_utils.products import fast_products
 
 Row = list[tuple[torch.Tensor, torch.Tensor]]  # keys and values of one text, per layer (1, heads, tokens, size)
@@ -29,7 +29,7 @@ class Past:
         longest = whole(max(past.width for past in pasts))
 
         def joined(tensors):
-            return torch.cat([add_zeros(t, (0, 0, 0, longest - t.shape[2])) for t in tensors])
+            return torch.cat([pad(t, (0, 0, 0, longest - t.shape[2])) for t in tensors])
 
         layers = [
             tuple(joined([past.layers[number][kind] for past in pasts]) for kind in (0, 1))
@@ -70,7 +70,7 @@ class Branches:
     def join(self, other: "Branches") -> "Branches":
         """Both; `other` has not grown yet."""
         new = len(other.owner)
-        self.layers = [tuple(add_zeros(t, (0, 0, 0, 0, 0, 0, 0, new)) for t in pair) for pair in self.layers]
+        self.layers = [tuple(pad(t, (0, 0, 0, 0, 0, 0, 0, new)) for t in pair) for pair in self.layers]
         self.lengths = torch.cat([self.lengths, other.lengths])
         self.owner = torch.cat([self.owner, other.owner + len(self.past.lengths)])
         self.past = Past.join([self.past, other.past])
@@ -128,30 +128,20 @@ class Branches:
             self.layers.append(tuple(t[:, :, :0] for t in new))
         more = self._room - self.layers[layer][0].shape[2]
         if more > 0:
-            self.layers[layer] = tuple(add_zeros(t, (0, 0, 0, more)) for t in self.layers[layer])
+            self.layers[layer] = tuple(pad(t, (0, 0, 0, more)) for t in self.layers[layer])
         for held, added in zip(self.layers[layer], new, strict=True):
             held[torch.arange(len(held), device=held.device), :, self.lengths] = added[:, :, 0]
         return self.layers[layer]
 
     def _under_texts(self, product, left, right) -> torch.Tensor:
         """left (replies, groups, heads of a group, n) times its text's right (texts, groups, n, m)."""
-        spread = left.new_zeros((right.shape[0], left.shape[1], self._slots, *left.shape[2:]))
-        spread[self.owner, :, self._slot] = left
-        found = product(spread.flatten(2, 3).flatten(0, 1), right.flatten(0, 1))
-        return found.reshape(*spread.shape[:4], -1)[self.owner, :, self._slot]
+        texts, (_, groups, shared, n) = len(right), left.shape
+        used = self._slots * shared
+        spread = left.new_empty((texts, groups, whole(used, ROWS), n))  # rows that no reply fills are never looked at
+        spread[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot] = left
+        found = product(spread.flatten(0, 1), right.flatten(0, 1)).view(texts, groups, -1, right.shape[-1])
+        return found[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot]
 
 
 def repeated(tensor: torch.Tensor, times: Sequence[int]) -> torch.Tensor:
     return torch.repeat_interleave(tensor, torch.tensor(times, device=tensor.device), dim=0)
-
-
-def pad(rows: Sequence[list[int]], side: str, device) -> tuple[torch.Tensor, torch.Tensor]:
-    """(rows, longest) token ids and mask; padded places hold token 0 and are masked."""
-    longest = max(map(len, rows))
-    ids = torch.zeros((len(rows), longest), dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    for row, tokens in enumerate(rows):
-        place = slice(longest - len(tokens), None) if side == "left" else slice(0, len(tokens))
-        ids[row, place] = torch.tensor(tokens)
-        mask[row, place] = 1
-    return ids.to(device), mask.to(device)

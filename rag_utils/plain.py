@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from rag_utils.past import pad, repeated
+from rag_utils.past import repeated
 
 
 def state_of(model):
@@ -115,6 +115,18 @@ class EncoderDecoder:
         decoder_ids, _ = pad([[start, *tokens[:-1]] for tokens in continuations], "right", model.device)
         logits = model(input_ids=ids, attention_mask=mask, decoder_input_ids=decoder_ids, use_cache=False).logits
         return [row[: len(tokens)] for row, tokens in zip(logits, continuations, strict=True)]
+
+
+def pad(rows: Sequence[list[int]], side: str, device) -> tuple[torch.Tensor, torch.Tensor]:
+    """(rows, longest) token ids and mask; padded places hold token 0 and are masked."""
+    longest = max(map(len, rows))
+    ids = torch.zeros((len(rows), longest), dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, tokens in enumerate(rows):
+        place = slice(longest - len(tokens), None) if side == "left" else slice(0, len(tokens))
+        ids[row, place] = torch.tensor(tokens)
+        mask[row, place] = 1
+    return ids.to(device), mask.to(device)
 
 
 def _copied(state, rows: list[int]):
