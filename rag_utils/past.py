@@ -137,7 +137,7 @@ class Branches:
         """left (replies, groups, heads of a group, n) times its text's right (texts, groups, n, m)."""
         texts, (_, groups, shared, n) = len(right), left.shape
         used = self._slots * shared
-        spread = left.new_empty((texts, groups, whole(used, ROWS), n))  # rows that no reply fills are never looked at
+        spread = left.new_zeros((texts, groups, whole(used, ROWS), n))
         spread[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot] = left
         found = product(spread.flatten(0, 1), right.flatten(0, 1)).view(texts, groups, -1, right.shape[-1])
         return found[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot]
