@@ -147,6 +147,56 @@ def similarity(encode: Encoder, head: Head | None = None, *, asked: Encoder | No
     return score
 
 
+def question_likelihood(reader: LanguageModel, *, appended: str = "") -> Score:
+    """How likely the reader finds the question after each text alone.
+
+    appended : what is scored with the question, behind it
+    returns  : a function; its numbers are mean nats per token, each text read once for all questions, rounded to six decimals
+    source   : query generation, UPR (Sachan et al. 2022). Deviation: no instruction to write a question stands between text and question,
+               which are put as this reader is asked
+    """
+
+    def score(questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        pairs = [(text, asked) for asked, own in zip(questions, texts, strict=True) for text in own]
+        said = reader.log_likelihood(
+            [f"Document: {text}\nQuestion:" for text, _ in pairs], [f" {asked}{appended}" for _, asked in pairs]
+        )
+        means = iter([round(float(tokens.mean()), DECIMALS) for tokens in said])
+        return [np.array([next(means) for _ in own]) for own in texts]
+
+    return score
+
+
+def reranked(first: Score, second: Score, *, pool: int) -> Score:
+    """Retrieve, then rerank: the `pool` best texts by one score in the order of a second, before the rest in the order of the first.
+
+    second  : is asked about these texts only; where it finds two equal, the first decides
+    returns : a function; its numbers are places counted from the end, n - 1 for the best of n texts down to 0, since the scores that made
+              them have no common unit
+    raises  : ValueError if pool is not a whole number of at least 1
+
+    >>> length = lambda questions, texts: [np.array([len(text) for text in own]) for own in texts]
+    >>> vowels = lambda questions, texts: [np.array([sum(map(text.count, "aeiou")) for text in own]) for own in texts]
+    >>> reranked(length, vowels, pool=2)(["q"], [["aeiou", "strengths", "sequoia"]])   # the shortest is not looked at again
+    [array([0., 1., 2.])]
+    """
+    if isinstance(pool, bool) or not isinstance(pool, int) or pool < 1:
+        raise ValueError(f"pool must be a whole number of at least 1; got {pool!r}")
+
+    def score(questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        orders = [np.argsort(-values, kind="stable") for values in first(questions, texts)]
+        best = [[own[place] for place in order[:pool]] for own, order in zip(texts, orders, strict=True)]
+        found = []
+        for order, values in zip(orders, second(questions, best), strict=True):
+            again = np.argsort(-values, kind="stable")
+            places = np.empty(len(order))
+            places[[*order[:pool][again], *order[pool:]]] = np.arange(len(order))[::-1]
+            found.append(places)
+        return found
+
+    return score
+
+
 def ranked(questions: Sequence[Question], passages: Retrieved, score: Score) -> dict[str, list[Piece]]:
     """The sentences of each question's passages, best first; equal scores in the order of the passages."""
     cut = [pieces(passages[question.id]) for question in questions]
@@ -271,7 +321,7 @@ def shortened_documents(room: int, count_tokens: Callable[[str], int]) -> Compre
 
 
 def extractive(score: Score, *, keep: int = LIMIT) -> Compressor:
-    """The best `keep` sentences by a score: RECOMP's extractive compressor, or a reranker of sentences."""
+    """The best `keep` sentences by a score, all where there are fewer: RECOMP's extractive compressor, or a reranker of sentences."""
     return lambda questions, passages: {
         name: [piece.text for piece in own[:keep]] for name, own in ranked(questions, passages, score).items()
     }
@@ -335,21 +385,15 @@ def likely_documents(reader: LanguageModel, budget: Mapping[str, int]) -> Compre
     source : LongLLMLingua (Jiang et al. 2024), eq. 3: the mean log-likelihood of the question's tokens given the document, of a sentence
              appended to it too, and the document order of section 4.2. Its tokens are not pruned here
     """
-    appended = " We can get the answer to this question in the given documents."
+    score = question_likelihood(reader, appended=" We can get the answer to this question in the given documents.")
 
     def compress(questions: Sequence[Question], passages: Retrieved) -> Kept:
-        asked = [(question, passage) for question in questions for passage in passages[question.id]]
-        said = reader.log_likelihood(
-            [f"Document: {shown(passage)}\nQuestion:" for _, passage in asked],
-            [f" {question.text}{appended}" for question, _ in asked],
-        )
-        scores: dict[str, dict[str, float]] = {}
-        for (question, passage), tokens in zip(asked, said, strict=True):
-            scores.setdefault(question.id, {})[passage.id] = round(float(tokens.mean()), DECIMALS)
-        kept = {}
-        for question in questions:
-            by_id = {passage.id: shown(passage) for passage in passages[question.id]}
-            best = [by_id[name] for name in ranking(scores[question.id])]
+        lists = [[shown(passage) for passage in passages[question.id]] for question in questions]
+        likely, kept = score([question.text for question in questions], lists), {}
+        for question, texts, values in zip(questions, lists, likely, strict=True):
+            ids = [passage.id for passage in passages[question.id]]
+            by_id = dict(zip(ids, texts, strict=True))
+            best = [by_id[name] for name in ranking(dict(zip(ids, values.tolist(), strict=True)))]
             kept[question.id] = fill(best, budget[question.id], reader.count_tokens)
         return kept
 

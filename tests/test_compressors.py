@@ -88,6 +88,55 @@ def test_the_best_sentences_come_first_and_ties_keep_the_order_of_the_passages()
     assert compressors.extractive(equal)(*GIVEN) == {"q": SENTENCES}
 
 
+def test_what_is_retrieved_is_reranked_and_the_rest_stays_behind_it():
+    seen = []
+
+    def first(questions, texts):
+        return [np.array([{"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.1}[text] for text in own]) for own in texts]
+
+    def second(questions, texts):
+        seen.append((questions, texts))
+        return [np.array([{"a": -3.0, "b": -1.0, "c": -2.0, "d": -0.5}[text] for text in own]) for own in texts]
+
+    found = compressors.reranked(first, second, pool=3)(["q", "r"], [["d", "c", "b", "a"], ["b", "a"]])
+    # of a, b, c, retrieved in this order, b is best and a worst; d would be better than all of them but was not retrieved
+    assert [own.tolist() for own in found] == [[0, 2, 3, 1], [1, 0]]
+    assert seen == [(["q", "r"], [["a", "b", "c"], ["a", "b"]])]
+    everything = compressors.reranked(first, second, pool=9)(["q"], [["d", "c", "b", "a"]])
+    assert everything[0].tolist() == [3, 1, 2, 0]
+    equal = compressors.reranked(first, lambda questions, texts: [np.zeros(3)], pool=3)(["q"], [["d", "c", "b", "a"]])
+    assert equal[0].tolist() == [0, 1, 2, 3]  # the retriever decides
+    for pool in (0, 1.5, True):
+        with pytest.raises(ValueError, match="pool must be a whole number of at least 1"):
+            compressors.reranked(first, second, pool=pool)
+
+
+@pytest.mark.parametrize(("keep", "kept"), [(1, [2]), (2, [2, 0]), (4, [2, 0, 1, 3]), (9, [2, 0, 1, 3])])
+def test_the_best_of_two_reranked_sentences_are_kept_and_all_where_there_are_fewer(keep, kept):
+    first = {text: value for text, value in zip(SENTENCES, (5, 1, 4, 0), strict=True)}
+    second = {SENTENCES[0]: -2.0, SENTENCES[2]: -1.0}  # of no other sentence is the second score asked
+
+    def scored(by_text):
+        return lambda questions, texts: [np.array([float(by_text[text]) for text in own]) for own in texts]
+
+    score = compressors.reranked(scored(first), scored(second), pool=2)
+    assert compressors.extractive(score, keep=keep)(*GIVEN) == {"q": [SENTENCES[place] for place in kept]}
+
+
+def test_the_likelihood_of_the_question_is_its_mean_after_each_text_alone(reader):
+    score = compressors.question_likelihood(reader)
+    found = score(["aa when", "ccc d"], [SENTENCES[:2], SENTENCES[2:]])
+    pairs = [(SENTENCES[0], "aa when"), (SENTENCES[1], "aa when"), (SENTENCES[2], "ccc d"), (SENTENCES[3], "ccc d")]
+    said = reader.log_likelihood(
+        [f"Document: {text}\nQuestion:" for text, _ in pairs], [f" {asked}" for _, asked in pairs]
+    )
+    assert np.concatenate(found) == pytest.approx([tokens.mean() for tokens in said], abs=1e-6)
+    assert [own.shape for own in found] == [(2,), (2,)]
+    more = compressors.question_likelihood(reader, appended=" b c")(["aa when"], [SENTENCES[:1]])
+    [longer] = reader.log_likelihood([f"Document: {SENTENCES[0]}\nQuestion:"], [" aa when b c"])
+    assert more[0] == pytest.approx([longer.mean()], abs=1e-6) and more[0][0] != found[0][0]
+
+
 @pytest.mark.parametrize(("enough", "kept"), [(1, 2), (2, 2), (3, 4), (9, 4)])
 def test_adaptive_adds_until_the_evaluator_says_yes(enough, kept):
     score = compressors.similarity(encode)
