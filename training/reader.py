@@ -108,6 +108,21 @@ def answer_loss(model, batch) -> torch.Tensor:
     return torch.stack(losses)
 
 
+class Dropout(torch.nn.Module):
+    """`torch.nn.Dropout` to the nearest 1/256, from one random byte a number: torch draws them one by one, a quarter of a step's time."""
+
+    def __init__(self, share: float):
+        super().__init__()
+        self.cut = round(256 * share)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            return x
+        words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
+        kept = words.view(torch.uint8)[: x.numel()].view(x.shape).to(x.device) >= self.cut
+        return x * (kept * (256 / (256 - self.cut))).to(x.dtype)
+
+
 def batches(examples: list, size: int, rng: random.Random) -> list[list]:
     """Batches of about equal length, in random order: little padding, no drift from short to long."""
     order = sorted(range(len(examples)), key=lambda i: (len(examples[i][0]) // 64, rng.random()))
@@ -161,6 +176,9 @@ def main() -> None:
         task_type="CAUSAL_LM",
     )
     model = get_peft_model(loaded.model.to(torch.bfloat16), config)
+    for module in model.modules():
+        if chosen.dropout and hasattr(module, "lora_dropout"):
+            module.lora_dropout["default"] = Dropout(chosen.dropout)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=chosen.rate, weight_decay=0.0)
 
@@ -194,7 +212,8 @@ def main() -> None:
             group["lr"] = chosen.rate * rate(step)
         loss = 0.0
         for start in range(0, len(plan[step]), PART):
-            part = answer_loss(model, plan[step][start : start + PART]).sum() / len(plan[step])
+            with torch.autocast(model.device.type, torch.bfloat16):
+                part = answer_loss(model, plan[step][start : start + PART]).sum() / len(plan[step])
             part.backward()
             loss += part.item()
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
