@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from rag_utils.attention import whole
 from rag_utils.past import repeated
 from rag_utils.plain import state_of
-from rag_utils.reading import Count, Group, Warp, first_wanted, read_texts, start, token_scores, visit
+from rag_utils.reading import SLICE, Count, Group, Warp, first_wanted, read_texts, start, token_scores, visit
 from rag_utils.tree import batches, prefix_tree, size
 
 Tokens = list[int]
@@ -102,12 +103,12 @@ def score(
 def _portions(groups: Iterator[Group], uniforms: Sequence[np.ndarray], batch_tokens: int) -> Iterator[Group]:
     """The same groups, cut where their replies would not fit into the budget."""
     for group in groups:
-        lengths = [n + uniforms[i].size for i, n in zip(group.texts, group.lengths, strict=True)]
+        rooms = [len(uniforms[i]) * whole(uniforms[i].shape[1]) for i in group.texts]
+        lengths = [n + room for n, room in zip(group.lengths, rooms, strict=True)]
         parts = list(batches(lengths, batch_tokens, enough=batch_tokens))
         for part in parts:
             texts, sizes = [group.texts[k] for k in part], [group.lengths[k] for k in part]
-            whole = len(parts) == 1
-            yield group if whole else Group(texts, sizes, group.state.take(part), group.logits[part])
+            yield group if len(parts) == 1 else Group(texts, sizes, group.state.take(part), group.logits[part])
 
 
 class _Live:
@@ -140,9 +141,7 @@ class _Live:
 
     def step(self) -> Iterator[list[tuple[int, list[Reply]]]]:
         """Draw one token for every row; yield the texts whose last reply ended with it."""
-        log_probability = torch.log_softmax(self.logits.float(), dim=-1)
-        tokens = self._choose(log_probability)
-        chosen = log_probability.gather(1, tokens[:, None])[:, 0].tolist()
+        tokens, chosen = self._draw()
         complete = []
         for place, token in enumerate(tokens.tolist()):
             if not self.alive[place]:
@@ -164,16 +163,28 @@ class _Live:
         if complete:
             yield complete
 
-    def _choose(self, log_probability: torch.Tensor) -> torch.Tensor:
-        if self.temperature == 0:
-            return log_probability.argmax(dim=-1)
-        numbers = [
-            self.uniforms[text][sample, len(self.replies[text][sample].tokens)] if self.alive[place] else 0.0
-            for place, (text, sample) in enumerate(self.rows)
-        ]
-        cumulative = torch.softmax(self.logits.float() / self.temperature, dim=-1).double().cumsum(dim=-1)
+    def _draw(self) -> tuple[torch.Tensor, list[float]]:
+        """A token for every row and its log-likelihood; the distributions of so many rows are held at once."""
+        tokens, chosen = [], []
+        for first in range(0, len(self.rows), SLICE):
+            logits = self.logits[first : first + SLICE].float()
+            log_probability = torch.log_softmax(logits, dim=-1)
+            likeliest = self.temperature == 0
+            tokens.append(log_probability.argmax(dim=-1) if likeliest else self._sampled(logits, first))
+            chosen.append(log_probability.gather(1, tokens[-1][:, None])[:, 0])
+        return torch.cat(tokens), torch.cat(chosen).tolist()
+
+    def _sampled(self, logits: torch.Tensor, first: int) -> torch.Tensor:
+        """One token for each of the rows from `first` on."""
+        places = range(first, first + len(logits))
+        numbers = [self._number(*self.rows[place]) if self.alive[place] else 0.0 for place in places]
+        cumulative = torch.softmax(logits / self.temperature, dim=-1).double().cumsum(dim=-1)
         threshold = torch.tensor(numbers, dtype=torch.float64, device=cumulative.device)[:, None] * cumulative[:, -1:]
         return torch.searchsorted(cumulative, threshold, right=True)[:, 0].clamp(max=cumulative.shape[-1] - 1)
+
+    def _number(self, text: int, sample: int) -> float:
+        """The number in [0, 1) that decides the next token of a reply."""
+        return self.uniforms[text][sample, len(self.replies[text][sample].tokens)]
 
     def _drop(self, tokens: torch.Tensor) -> torch.Tensor:
         """Take finished rows out, if they are enough or all; the tokens of the rows that stay."""

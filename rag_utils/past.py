@@ -65,7 +65,8 @@ class Branches:
 
     @property
     def tokens(self) -> int:
-        return len(self.past.lengths) * self.past.width + len(self.owner) * int(self.lengths.max())
+        """Room for the texts and for the replies as they will be after the next step."""
+        return len(self.past.lengths) * self.past.width + len(self.owner) * whole(int(self.lengths.max()) + 1)
 
     def join(self, other: "Branches") -> "Branches":
         """Both; `other` has not grown yet."""

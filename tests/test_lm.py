@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rag_utils import data, decode, lm, profiles, weights
 from rag_utils import prompts as templates
+from rag_utils.attention import KEYS
 from rag_utils.recordings import RecordingError, Recordings
 from rag_utils.tree import batches, prefix_tree, size
 
@@ -290,6 +291,19 @@ def test_scores_of_any_tree_equal_an_unpadded_pass(which, texts, budget, request
 def test_models_that_cannot_share_say_so(reader, sliding, fusion):
     assert [decode.shares_prefixes(one.model) for one in (reader, sliding, fusion)] == [True, False, False]
     assert sliding.count.computed == sliding.count.distinct
+
+
+def test_many_samples_of_short_prompts_stay_within_the_budget(llama):
+    profile = llama.model_copy(update={"batch_tokens": 2048})
+    reader = lm.LanguageModel(weights.load(llama), profile, mode="fresh")
+    rows = []
+    shapes = reader.model.register_forward_pre_hook(
+        lambda *called: rows.append(called[2]["input_ids"].shape), with_kwargs=True
+    )
+    reader.generate([f"{i} is short" for i in range(100)], n=20, temperature=1.0, max_new_tokens=2, seed=0)
+    shapes.remove()
+    growing = [count for count, width in rows if width == 1]  # one token of each reply; prompts are read packed
+    assert 20 < max(growing) <= 2048 / KEYS
 
 
 def test_batches_hold_every_row_once_within_the_budget():
