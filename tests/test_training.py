@@ -133,6 +133,19 @@ def test_an_adapter_that_does_not_fit_is_named(reader, tmp_path, monkeypatch, da
         weights.load(profile.model_copy(update={"adapter": str(folder)}))
 
 
+def test_dropout_drops_its_share_keeps_the_mean_and_is_repeated_by_its_seed(reader):
+    module, _ = reader
+    dropout, ones = module.Dropout(0.25), torch.ones(300, 333)
+    torch.manual_seed(0)
+    once = dropout(ones)
+    torch.manual_seed(0)
+    assert torch.equal(once, dropout(ones)) and not torch.equal(once, dropout(ones))
+    assert once.unique().tolist() == pytest.approx([0, 4 / 3])
+    assert abs((once == 0).float().mean().item() - 0.25) < 0.01  # 7 standard errors of 99,900 draws
+    assert abs((once[:, :-1] * once[:, 1:]).mean().item() - 1) < 0.02  # neighbours, of one word, are drawn apart
+    assert torch.equal(dropout.eval()(ones), ones)
+
+
 def test_the_shipped_adapter_is_small_and_says_what_it_is():
     folder = ROOT / "data" / "reader"
     assert (folder / "adapter_model.safetensors").stat().st_size <= 5_000_000

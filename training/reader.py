@@ -109,7 +109,7 @@ def answer_loss(model, batch) -> torch.Tensor:
 
 
 class Dropout(torch.nn.Module):
-    """`torch.nn.Dropout` to the nearest 1/256, from one random byte a number: torch draws them one by one, a quarter of a step's time."""
+    """`torch.nn.Dropout` to the nearest 1/256, from one random byte a number: a processor draws them one by one otherwise."""
 
     def __init__(self, share: float):
         super().__init__()
@@ -118,8 +118,8 @@ class Dropout(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.training:
             return x
-        words = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
-        kept = words.view(torch.uint8)[: x.numel()].view(x.shape).to(x.device) >= self.cut
+        words = torch.empty(-(-x.numel() // 8), dtype=torch.int64, device=x.device).random_(-(2**63), None)
+        kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= self.cut
         return x * (kept * (256 / (256 - self.cut))).to(x.dtype)
 
 
