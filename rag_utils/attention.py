@@ -6,10 +6,12 @@ padded to a multiple of four, for with few rows other kernels are used; keys to 
 no sum; long sums over keys are made of parts that begin at fixed places. (Linear layers sum each row by itself: `products.py`.)
 """
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
-from torch.nn.functional import pad
+from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AttentionInterface, AttentionMaskInterface
 
 OWN = "rag_companion"  # the name under which transformers finds our attention
@@ -17,6 +19,7 @@ ROWS = 4  # the rows of a product are padded to a multiple of it
 KEYS = 32  # and the keys to a multiple of this
 PART = 192  # keys whose values are summed in one product
 PLACES = 64  # places of a text whose scores are held at once
+SCORES = 1 << 22  # of each head, held at once on a GPU
 
 
 @contextmanager
@@ -80,3 +83,39 @@ def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scalin
         weights = torch.softmax(scores.float(), dim=-1).to(values.dtype)
         found.append(weighted(weights, values[:, :width]).reshape(heads, places, size))
     return torch.cat(found, dim=1)
+
+
+Text = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # query, keys and values of one text, as `causal` wants them
+
+
+def side_by_side(texts: Sequence[Text], scaling: float) -> list[torch.Tensor]:
+    """`causal` of each text, many in one product and up to rounding: for a GPU, to which one text is too small."""
+    found = []
+    for some in together([(query.shape[1], keys.shape[1]) for query, keys, _ in texts]):
+        found += _padded_together(texts[some], scaling)
+    return found
+
+
+def together(sizes: Sequence[tuple[int, int]]) -> Iterator[slice]:
+    """Which texts of (places, keys) are computed at once: padded to the longest they have at most SCORES scores, or it is a single one."""
+    first, longest = 0, (0, 0)
+    for place, size in enumerate(sizes):
+        wider = tuple(map(max, longest, size))
+        if place > first and (place + 1 - first) * wider[0] * wider[1] > SCORES:
+            yield slice(first, place)
+            first, wider = place, size
+        longest = wider
+    yield slice(first, len(sizes))
+
+
+def _padded_together(texts: Sequence[Text], scaling: float) -> list[torch.Tensor]:
+    def rows(tensors):  # (heads, n, size) each -> (texts, heads, longest n, size)
+        return pad_sequence([t.transpose(0, 1) for t in tensors], batch_first=True).transpose(1, 2)
+
+    query, keys, values = map(rows, zip(*texts, strict=True))
+    sizes = torch.tensor([(query.shape[1], keys.shape[1]) for query, keys, _ in texts], device=query.device)
+    places, length = sizes[:, :1], sizes[:, 1:]
+    last = (length - places + torch.arange(query.shape[2], device=query.device)).minimum(length - 1)
+    seen = torch.arange(keys.shape[2], device=query.device) <= last[..., None]
+    found = scaled_dot_product_attention(query, keys, values, attn_mask=seen[:, None], scale=scaling, enable_gqa=True)
+    return [row[:, : one[0].shape[1]] for row, one in zip(found, texts, strict=True)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from rag_utils.attention import attention, causal
+from rag_utils.attention import attention, causal, side_by_side
 from rag_utils.past import Row
 from rag_utils.products import fast_products
 
@@ -41,10 +41,12 @@ class Packed:
         """(1, tokens, heads, size); query (1, heads, tokens, size), keys and values of as many heads or fewer."""
         lengths = [len(segment) for segment in self.segments]
         parts = zip(*(tensor.split(lengths, dim=2) for tensor in (query, key, value)), strict=True)
-        found = []
+        texts = []
         for row, past, (q, k, v) in zip(self.rows, self.pasts, parts, strict=True):
             if past is not None:
                 k, v = (torch.cat(pair, dim=2) for pair in zip(past[layer], (k, v), strict=True))
             row.append((k, v))
-            found.append(causal(q[0], k[0], v[0], scaling))
+            texts.append((q[0], k[0], v[0]))
+        on_cpu = query.device.type == "cpu"
+        found = [causal(*text, scaling) for text in texts] if on_cpu else side_by_side(texts, scaling)
         return torch.cat(found, dim=1).transpose(0, 1)[None]

@@ -79,8 +79,9 @@ class Branches:
 
     def keep(self, rows: torch.Tensor) -> None:
         """Drop the other replies, and texts without a reply once they are half of all."""
-        self.layers = [(keys[rows], values[rows]) for keys, values in self.layers]
         self.lengths, self.owner = self.lengths[rows], self.owner[rows]
+        room = whole(int(self.lengths.max()))
+        self.layers = [(keys[rows, :, :room], values[rows, :, :room]) for keys, values in self.layers]
         texts, owner = self.owner.unique(return_inverse=True)
         if 2 * len(texts) <= len(self.past.lengths):
             self.past, self.owner = self.past.take(texts.tolist()), owner

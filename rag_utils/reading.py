@@ -14,8 +14,8 @@ from rag_utils.packed import Packed
 from rag_utils.past import Past, Row
 from rag_utils.tree import Node
 
-PASS = 1024  # tokens of one pass: enough for full speed, and few enough that what a layer leaves is still near when the next one wants it
-LOGITS = 1024  # positions whose logits one pass may leave
+PASS = 1024  # tokens of one pass, and logits: enough for full speed, and few enough that what a layer leaves is near when the next wants it
+GPU_PASS = 8192  # on a GPU, which is idle while a product is being asked for
 SLICE = 256  # positions whose distribution over the vocabulary is held at once
 UNKNOWN = np.full((2, 1), np.nan)
 Warp = Callable[[torch.Tensor], torch.Tensor]  # logits (n, vocabulary) -> the same with some changed or -inf
@@ -69,7 +69,8 @@ def visit(
     wanted : per node (by id) the first position whose token is to be scored, and then only the scores are kept; None scores nothing
     warp   : what becomes of all logits before tokens are scored by them
     """
-    for chosen, keep in _portions(waiting, batch_tokens, wanted):
+    room = PASS if model.device.type == "cpu" else GPU_PASS
+    for chosen, keep in _portions(waiting, batch_tokens, room, wanted):
         packed = Packed([pending.node.tokens for pending in chosen], [pending.past for pending in chosen])
         logits = packed.run(model, keep)
         if warp is not None:
@@ -100,13 +101,15 @@ def visit(
         yield from visit(model, below, batch_tokens, count, wanted, warp)
 
 
-def _portions(waiting: list[Pending], batch_tokens: int, wanted) -> Iterator[tuple[list[Pending], list[int]]]:
-    """Segments to read in one pass, longest texts first, and how many of each one's last places have logits that are needed."""
+def _portions(
+    waiting: list[Pending], batch_tokens: int, room: int, wanted
+) -> Iterator[tuple[list[Pending], list[int]]]:
+    """Segments to read in one pass of at most `room` tokens, longest texts first, and how many of each one's last places need logits."""
     chosen, keep, held, new = [], [], 0, 0
     for pending in sorted(waiting, key=lambda pending: -pending.node.stop):
         needed = 1 if wanted is None else _positions_wanted(pending.node, wanted)
         width = len(pending.node.tokens)
-        if chosen and (held + pending.node.stop > batch_tokens or new + width > PASS or sum(keep) + needed > LOGITS):
+        if chosen and (held + pending.node.stop > batch_tokens or new + width > room or sum(keep) + needed > room):
             yield chosen, keep
             chosen, keep, held, new = [], [], 0, 0
         chosen.append(pending)

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from rag_utils import data, decode, lm, profiles, weights
 from rag_utils import prompts as templates
 from rag_utils.attention import KEYS
+from rag_utils.packed import Packed
+from rag_utils.past import Past
 from rag_utils.recordings import RecordingError, Recordings
 from rag_utils.tree import batches, prefix_tree, size
 
@@ -304,6 +306,21 @@ def test_many_samples_of_short_prompts_stay_within_the_budget(llama):
     shapes.remove()
     growing = [count for count, width in rows if width == 1]  # one token of each reply; prompts are read packed
     assert 20 < max(growing) <= 2048 / KEYS
+
+
+@torch.inference_mode()
+def test_replies_that_join_a_long_one_go_on_when_it_has_ended(reader):
+    def read(text):
+        packed = Packed([reader.encode(text)], [None])
+        packed.run(reader.model, [1])
+        return Past.of(packed.rows)
+
+    grown, token = read("the quick brown fox").branch([1]), torch.tensor([5])
+    for _ in range(KEYS + 1):
+        grown.step(reader.model, token)
+    grown.join(read("why not?").branch([2])).keep(torch.tensor([1, 2]))
+    alone, tokens = read("why not?").branch([2]), torch.tensor([7, 8])
+    assert torch.equal(grown.step(reader.model, tokens), alone.step(reader.model, tokens))
 
 
 def test_batches_hold_every_row_once_within_the_budget():
