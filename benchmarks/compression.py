@@ -12,7 +12,8 @@ import tasks
 import torch
 from engine import processor, timed
 
-from rag_utils import compressors, data, evidence, lm, prompts, retrieve
+from experiments.ecorag_ablations import compressors, evidence
+from rag_utils import data, lm, prompts, retrieve
 
 RESULTS = Path(__file__).with_name("compression.json")
 

@@ -23,9 +23,10 @@ import numpy as np
 import tasks
 import torch
 
-from rag_utils import decode, lm, profiles
-from rag_utils.products import fast_products
-from rag_utils.tree import prefix_tree
+from rag_utils import lm
+from rag_utils.engine import decode, profiles
+from rag_utils.engine.products import fast_products
+from rag_utils.engine.tree import prefix_tree
 
 RESULTS = Path(__file__).with_name("engine.json")
 SAMPLES, DOCUMENTS, QUESTIONS = (1, 2, 5, 10, 20), (1, 2, 5, 10), (5, 10, 20)  # where the curves have points

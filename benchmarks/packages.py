@@ -23,7 +23,8 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from rag_utils import data, lm, results
+from experiments import results
+from rag_utils import data, lm
 
 CHAPTER, NAME, PASSAGES = "06_ecorag_ablations", "packages", 6
 

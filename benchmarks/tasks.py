@@ -12,8 +12,8 @@ import torch
 import transformers
 
 from rag_utils import data, judge, lm, prompts, retrieve
-from rag_utils.manifest import DataError
-from rag_utils.tree import prefix_tree, size
+from rag_utils.corpora.manifest import DataError
+from rag_utils.engine.tree import prefix_tree, size
 
 SAMPLES, NEW_TOKENS = 10, 24
 

@@ -5,7 +5,7 @@ import string
 from collections import Counter
 from collections.abc import Callable
 
-from rag_utils.names import check_name
+from rag_utils.base.names import check_name
 
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 ARTICLES = re.compile(r"\b(a|an|the)\b")

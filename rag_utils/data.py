@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rag_utils import companion
-from rag_utils.manifest import DataError, locate
-from rag_utils.names import check_name
-from rag_utils.rows import AnyText, Row, Some, Text, check, items, lines, once
+from rag_utils.base.names import check_name
+from rag_utils.corpora import companion
+from rag_utils.corpora.manifest import DataError, locate
+from rag_utils.corpora.rows import AnyText, Row, Some, Text, check, items, lines, once
 
 if TYPE_CHECKING:
     import datasets

@@ -11,9 +11,9 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from rag_utils.chunking import merge_sentences as merge_sentences  # part of the method, to be found here too
-from rag_utils.chunking import unit_rows
-from rag_utils.names import check_name
+from rag_utils.base.names import check_name
+from rag_utils.corpora.chunking import merge_sentences as merge_sentences  # part of the method, to be found here too
+from rag_utils.corpora.chunking import unit_rows
 from rag_utils.uncertainty import checked_affinity
 
 DECIMALS = 6  # of a cosine; what differs between processors decides nothing

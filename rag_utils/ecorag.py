@@ -14,7 +14,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from rag_utils.names import check_name
+from rag_utils.base.names import check_name
 
 LABELS = ("strong", "weak", "distractor", "undefined")
 

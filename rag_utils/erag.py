@@ -10,7 +10,7 @@ from numbers import Real
 import ir_measures
 import numpy as np
 
-from rag_utils.names import check_name
+from rag_utils.base.names import check_name
 
 METRICS = {"AP": False, "RR": False, "nDCG": False, "P": True, "R": True, "Success": True}  # True: always has a cutoff
 OF_SCORES = ("P", "Success")  # what is defined for labels between 0 and 1

@@ -18,13 +18,14 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
-from rag_utils import profiles, retrieve, weights
+from rag_utils import retrieve
 from rag_utils.answers import normalize
-from rag_utils.cache import ROOT
-from rag_utils.names import check_name
-from rag_utils.progress import track
-from rag_utils.tree import batches
-from rag_utils.wording import COMPARED, compare, words
+from rag_utils.base.cache import ROOT
+from rag_utils.base.names import check_name
+from rag_utils.base.progress import track
+from rag_utils.engine import profiles, weights
+from rag_utils.engine.tree import batches
+from rag_utils.engine.wording import COMPARED, compare, words
 
 FEATURES = (*COMPARED, "cosine_in_context", "cosine_beyond_question")
 COEFFICIENTS = ROOT / "data" / "judge" / "embedded.json"

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from rag_utils import decode, profiles, weights
-from rag_utils.cache import ROOT, cache_dir
-from rag_utils.names import check_name
-from rag_utils.progress import track
-from rag_utils.recordings import RecordingError, Recordings, call_key
+from rag_utils.base.cache import ROOT, cache_dir
+from rag_utils.base.names import check_name
+from rag_utils.base.progress import track
+from rag_utils.engine import decode, profiles, weights
+from rag_utils.engine.recordings import RecordingError, Recordings, call_key
 
 MODES = ("replay", "live", "fresh")
 RECORDINGS = ROOT / "data" / "recordings"

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.special import log_softmax, softmax
 
-from rag_utils.names import check_name
+from rag_utils.base.names import check_name
 
 SIGNS = ("free", "decreasing position", "pointwise prior")
 ROUNDING = 1e-9  # share of the largest number below which a difference is that of floating point

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag_utils.cache import ROOT
-from rag_utils.names import check_name
+from rag_utils.base.cache import ROOT
+from rag_utils.base.names import check_name
 
 FOLDER = ROOT / "data" / "prompts"
 EXTENSION = ".txt"

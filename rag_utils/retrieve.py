@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from rag_utils.answers import contains_answer, normalize
+from rag_utils.base.names import check_name
+from rag_utils.base.progress import no_loading_bars
 from rag_utils.data import Passage, Question
-from rag_utils.names import check_name
-from rag_utils.progress import no_loading_bars
 
 Run = dict[str, dict[str, float]]
 Qrels = dict[str, dict[str, int]]
@@ -201,7 +201,7 @@ def encoder() -> Encoder:
     raises : EncoderError as `sentence_model`
     """
     model = sentence_model()
-    from rag_utils.products import fast_products  # torch takes seconds to import
+    from rag_utils.engine.products import fast_products  # torch takes seconds to import
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):

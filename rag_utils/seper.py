@@ -11,7 +11,7 @@ from numbers import Real
 
 import numpy as np
 
-from rag_utils.names import check_name
+from rag_utils.base.names import check_name
 
 WEIGHTINGS = ("likelihood", "frequency")
 

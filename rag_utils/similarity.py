@@ -109,7 +109,7 @@ def token_encoder() -> TokenEncoder:
     raises : EncoderError as `retrieve.sentence_model`
     """
     model = sentence_model()
-    from rag_utils.products import fast_products  # torch takes seconds to import
+    from rag_utils.engine.products import fast_products  # torch takes seconds to import
 
     def encode(texts: Sequence[str]) -> list[np.ndarray]:
         with fast_products(model):

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from rag_utils.names import check_name
+from rag_utils.base.names import check_name
 
 RESAMPLES = 2000
 PERMUTATIONS = 4999

@@ -9,7 +9,7 @@ from numbers import Real
 import numpy as np
 from scipy.special import entr
 
-from rag_utils.names import check_name
+from rag_utils.base.names import check_name
 from rag_utils.seper import cluster_weights
 
 ROUNDING = 1e-6  # by which a matrix may miss its symmetry, and a log-likelihood may exceed 0

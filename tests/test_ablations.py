@@ -5,8 +5,11 @@ import pytest
 import tiny
 from test_refinement import HOW, invented
 
-from rag_utils import ablations, contexts, lm, refinement, results, weights
+from experiments import results
+from experiments.dense_rag import ablations, contexts, refinement
+from rag_utils import lm
 from rag_utils.data import Question
+from rag_utils.engine import weights
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ import pytest
 import tiny
 from scipy.special import softmax
 
-from rag_utils import asking, lm, prompts, weights
+from experiments import asking
+from rag_utils import lm, prompts
+from rag_utils.engine import weights
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
-from rag_utils import attention
-from rag_utils.attention import KEYS, ROWS, causal, padded, side_by_side, together, weighted, whole
+from rag_utils.engine import attention
+from rag_utils.engine.attention import KEYS, ROWS, causal, padded, side_by_side, together, weighted, whole
 
 SHAPES = [(9, 3, 64), (4, 2, 8), (4, 4, 16), (8, 1, 32)]  # heads, heads that have keys of their own, their size
 

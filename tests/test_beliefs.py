@@ -5,11 +5,13 @@ import pandas as pd
 import pytest
 import tiny
 
-from rag_utils import beliefs, lm, weights
+from experiments.measure import CLOSED
+from experiments.seper_validity import beliefs
+from rag_utils import lm
 from rag_utils.data import Judged, JudgedAnswer, Passage, Question
+from rag_utils.engine import weights
 from rag_utils.judge import Judge
 from rag_utils.lm import Generation
-from rag_utils.measure import CLOSED
 from rag_utils.prompts import Prompt
 
 

@@ -14,8 +14,8 @@ import pytest
 import tiny
 from typer.testing import CliRunner
 
-from rag_utils import chapters, cli
-from rag_utils.recordings import Recordings
+from rag_utils.engine.recordings import Recordings
+from rag_utils.page import chapters, cli
 
 CELLS = """
 import matplotlib.pyplot as plt
@@ -159,7 +159,7 @@ def test_the_command_lists(book):
 
 
 def test_an_error_is_one_sentence_and_not_a_traceback():
-    found = subprocess.run([sys.executable, "-m", "rag_utils.cli", "run", "99"], capture_output=True, text=True)
+    found = subprocess.run([sys.executable, "-m", "rag_utils.page.cli", "run", "99"], capture_output=True, text=True)
     assert (
         found.returncode == 1
         and found.stderr.startswith("rag-companion: unknown chapter")
@@ -175,7 +175,8 @@ def test_a_parameters_cell_may_hold_only_literals(book):
 
 LIVE = """
 from pathlib import Path
-from rag_utils import lm, profiles
+from rag_utils import lm
+from rag_utils.engine import profiles
 lm.RECORDINGS = Path("{recordings}")
 reader = lm.load(profiles.Profile(name="tiny", reader="{model}", batch_tokens=60), mode=mode, chapter="03_live")
 groups = reader.generate([f"prompt {{i}}" for i in range(400)], n=2, temperature=1.0, max_new_tokens=4)
@@ -183,7 +184,7 @@ print(sum(len(group) for group in groups), "replies")
 """
 RUN = """
 from pathlib import Path
-from rag_utils import chapters
+from rag_utils.page import chapters
 for name, place in {places!r}.items():
     setattr(chapters, name, Path(place))
 print(chapters.run("03_live", {{"mode": "live"}}))

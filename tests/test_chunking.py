@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_utils import dense
-from rag_utils.chunking import fixed_chunks, merge_sentences, split_sentences, unit_rows
+from rag_utils.corpora.chunking import fixed_chunks, merge_sentences, split_sentences, unit_rows
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
 

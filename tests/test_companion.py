@@ -9,8 +9,9 @@ from math import comb
 import pandas as pd
 import pytest
 
-from rag_utils import companion, data
+from rag_utils import data
 from rag_utils.answers import contains_answer, normalize
+from rag_utils.corpora import companion
 
 ARTICLES = [json.loads(line) for line in (companion.COMPANION / "articles.jsonl").read_text("utf-8").splitlines()]
 PASSAGES = data.passages("companion")

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from rag_utils import compressors, lm, weights
-from rag_utils.compressors import FEATURES, Head
+from experiments.ecorag_ablations import compressors
+from experiments.ecorag_ablations.compressors import FEATURES, Head
+from rag_utils import lm
 from rag_utils.data import Passage, Question
+from rag_utils.engine import weights
 from rag_utils.prompts import Prompt
 
 LETTERS = "abcdefgh"

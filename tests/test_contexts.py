@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from rag_utils import contexts, retrieve
+from experiments.dense_rag import contexts
+from rag_utils import retrieve
 from rag_utils.data import Passage, Question
 
 # --- cutting ---------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_utils import companion, data, manifest
+from rag_utils import data
+from rag_utils.corpora import companion, manifest
 from rag_utils.data import (
     Contrast,
     DataError,
@@ -326,7 +327,8 @@ def no(*args, **kwargs): raise RuntimeError("network")
 socket.socket.connect = socket.getaddrinfo = no
 import rag_utils.data, rag_utils.retrieve
 from pathlib import Path
-from rag_utils import manifest, data
+from rag_utils import data
+from rag_utils.corpora import manifest
 print(sorted({"datasets", "torch", "faiss", "bm25s", "sentence_transformers"} & set(sys.modules)))
 manifest.MANIFEST = Path(sys.argv[1])
 print(len(data.load("nq")))

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_utils import discrimination, stats
+from experiments.dense_thresholds import discrimination
+from rag_utils import stats
 
 OTHERS = {"second": "second", "third": "third"}
 

@@ -7,7 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_utils import dual_encoder, retrieve, weights
+from experiments.ecorag_ablations import dual_encoder
+from rag_utils import retrieve
+from rag_utils.engine import weights
 
 TEXTS = ["the bridge opened in 1894", "red", "nobody knows it, and nobody asks"]
 

@@ -13,10 +13,13 @@ import tiny
 import torch
 from safetensors.numpy import load_file
 
-from rag_utils import compressors, data, dual_encoder, ecorag, evidence, lm, results, weights
-from rag_utils.cache import ROOT
+from experiments import results
+from experiments.ecorag_ablations import compressors, dual_encoder, evidence
+from rag_utils import data, ecorag, lm
+from rag_utils.base.cache import ROOT
 from rag_utils.data import Passage, Question
-from rag_utils.profiles import Profile
+from rag_utils.engine import weights
+from rag_utils.engine.profiles import Profile
 from rag_utils.prompts import Prompt
 
 CLOSED, READ = Prompt("closed", "Q: $question", chat=False), Prompt("read", "$documents\nQ: $question", chat=False)

@@ -2,6 +2,7 @@
 
 import itertools
 
+import fusion_in_decoder as fid
 import pytest
 import tiny
 import torch
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import processors
 
-from rag_utils import fid, weights
+from rag_utils.engine import weights
 
 WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "gorse", "heron"]
 QUESTIONS = [

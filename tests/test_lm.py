@@ -10,13 +10,14 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rag_utils import data, decode, lm, profiles, weights
+from rag_utils import data, lm
 from rag_utils import prompts as templates
-from rag_utils.attention import KEYS
-from rag_utils.packed import Packed
-from rag_utils.past import Past
-from rag_utils.recordings import RecordingError, Recordings
-from rag_utils.tree import batches, prefix_tree, size
+from rag_utils.engine import decode, profiles, weights
+from rag_utils.engine.attention import KEYS
+from rag_utils.engine.packed import Packed
+from rag_utils.engine.past import Past
+from rag_utils.engine.recordings import RecordingError, Recordings
+from rag_utils.engine.tree import batches, prefix_tree, size
 
 PROMPTS = ["a", "the quick brown fox", "why?", "another prompt, a little longer than the rest", "why not?"]
 
@@ -467,7 +468,7 @@ def test_ten_thousand_calls_run_in_the_memory_of_two_hundred(tmp_path, operation
     code = (
         "import resource, sys, torch\n"
         "from rag_utils import lm\n"
-        "from rag_utils.profiles import Profile\n"
+        "from rag_utils.engine.profiles import Profile\n"
         f"reader = lm.load(Profile(name='tiny', reader={str(tmp_path / 'model')!r}, batch_tokens=4096), mode='fresh')\n"
         "texts = [f'{i * 7919 % 10007:05d} and a question after it' for i in range(int(sys.argv[1]))]\n"
         "if sys.argv[2] == 'generate': reader.generate(texts, max_new_tokens=2)\n"

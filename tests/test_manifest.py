@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rag_utils import manifest
-from rag_utils.cache import CacheError, cache_dir, make_dir
-from rag_utils.manifest import DataError
+from rag_utils.base.cache import CacheError, cache_dir, make_dir
+from rag_utils.corpora import manifest
+from rag_utils.corpora.manifest import DataError
 
 CONTENT = b'{"question": "which bird sings at noon"}\n'
 PATH = "toy/rows.jsonl"

@@ -4,7 +4,9 @@ import pandas as pd
 import pytest
 import tiny
 
-from rag_utils import data, lm, measure, prompts, weights
+from experiments import measure
+from rag_utils import data, lm, prompts
+from rag_utils.engine import weights
 
 CLOSED = prompts.Prompt("closed", "Q: $question A:", chat=False)
 READ = prompts.Prompt("read", "$documents Q: $question A:", chat=False)

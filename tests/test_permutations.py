@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from rag_utils import permutations
+from experiments.moi_position import permutations
 from rag_utils.data import Passage, Question
 
 PASSAGES = [Passage(name, "title", text) for name, text in (("a", "one"), ("b", "two two"), ("c", "three"))]

@@ -14,7 +14,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgb
 
-from rag_utils import plots, tree
+from rag_utils.engine import tree
+from rag_utils.page import plots
 
 FAMILIES = (
     plots.CONDITIONS,

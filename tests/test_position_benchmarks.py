@@ -5,8 +5,10 @@ import json
 import pytest
 import tiny
 
-from rag_utils import lm, permutations, position_benchmarks, weights
+from experiments.moi_position import permutations, position_benchmarks
+from rag_utils import lm
 from rag_utils.data import Passage, Question
+from rag_utils.engine import weights
 from rag_utils.prompts import Prompt
 
 READ = Prompt("read", "$documents\nQ: $question\nA:", chat=False)

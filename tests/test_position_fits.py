@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_utils import moi, permutations, position_fits
+from experiments.moi_position import permutations, position_fits
+from rag_utils import moi
 
 few = settings(deadline=None, derandomize=True, max_examples=60)
 

@@ -1,6 +1,6 @@
 """Problems with known truth."""
 
-from rag_utils import position_simulation
+from experiments.moi_position import position_simulation
 
 
 def test_simulations():

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rag_utils import position_tables as tables
+from experiments.moi_position import position_tables as tables
 from rag_utils import stats
 
 

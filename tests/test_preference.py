@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 from scipy.stats import entropy
 
-from rag_utils import moi, preference, results, weights
-from rag_utils.cache import ROOT
+from experiments import results
+from experiments.moi_cheaper import preference
+from rag_utils import moi
+from rag_utils.base.cache import ROOT
+from rag_utils.engine import weights
 
 few = settings(deadline=None, derandomize=True, max_examples=40)
 scores = st.lists(st.floats(-30, 30), min_size=2, max_size=6)

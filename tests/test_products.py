@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from rag_utils import products
+from rag_utils.engine import products
 
 
 def model(dtype=torch.float32, bias=True):

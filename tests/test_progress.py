@@ -8,7 +8,7 @@ import termios
 
 import pytest
 
-from rag_utils.progress import TERMINAL, track
+from rag_utils.base.progress import TERMINAL, track
 
 BATCHES = [[1, 2], [3], [4, 5, 6]]
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from rag_utils import report
+from rag_utils.page import report
 
 COUNTS = report.ROOT / "data" / "results" / "01_data_and_models" / "evouna_tq_counts.csv"
 PAIR = ["evaluator", "dataset", "system"]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from rag_utils import report
+from rag_utils.page import report
 
 DATASETS = ["TriviaQA", "NQ", "AmbigNQ", "2WikiQA"]
 MEASURES = ["Discrete Semantic Entropy", "U_eigv", "U_deg", "KLE heat", "KLE deberta matern"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.proportion import proportions_ztest
 
-from rag_utils import report
+from rag_utils.page import report
 
 COMPRESSORS = (1, 12, 13, 14)  # one table per reader: GPT-4o-mini, Flan-UL2, Gemma2, Llama3
 ORDER = [

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rag_utils import report
+from rag_utils.page import report
 
 CELL = ["annotation", "retriever", "dataset", "ranking_metric"]
 ANSWER, PROVENANCE, RELEVANCE, ERAG = (

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from rag_utils import moi, report
+from rag_utils import moi
+from rag_utils.page import report
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ import pytest
 import torch
 from test_training import script as training_script
 
-from rag_utils import data, decode, lm, prompts
-from rag_utils.companion import COMPANION
+from rag_utils import data, lm, prompts
+from rag_utils.corpora.companion import COMPANION
+from rag_utils.engine import decode
 
 NEW_TOKENS = 12
 

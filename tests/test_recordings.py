@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rag_utils import recordings
-from rag_utils.cache import CacheError
-from rag_utils.recordings import RecordingError, Recordings
+from rag_utils.base.cache import CacheError
+from rag_utils.engine import recordings
+from rag_utils.engine.recordings import RecordingError, Recordings
 
 REPLY = {"text": " Paris", "tokens": [7042], "log_likelihood": [-0.8]}
 
@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path):
 
 WRITER = """
 import sys
-from rag_utils.recordings import Recordings
+from rag_utils.engine.recordings import Recordings
 path, said = sys.argv[1:]
 one = Recordings(path, writable=True)
 with open(said, "a") as log:

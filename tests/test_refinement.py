@@ -8,8 +8,10 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_utils import ablations, contexts, dense, lm, prompts, refinement, weights
+from experiments.dense_rag import ablations, contexts, refinement
+from rag_utils import dense, lm, prompts
 from rag_utils.data import Passage, Question
+from rag_utils.engine import weights
 from rag_utils.prompts import Prompt
 
 few = settings(deadline=None, derandomize=True, max_examples=15)

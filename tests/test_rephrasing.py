@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import tiny
 
-from rag_utils import dense, lm, rephrasing, weights
+from experiments.dense_thresholds import rephrasing
+from rag_utils import dense, lm
 from rag_utils.data import Passage, Question
+from rag_utils.engine import weights
 from rag_utils.lm import Generation
 from rag_utils.prompts import Prompt
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag_utils import report, stats
-from rag_utils.report import Comparison, Verdict, claim_verdict, comparison_table, interval_text, value_verdict
+from rag_utils import stats
+from rag_utils.page import report
+from rag_utils.page.report import Comparison, Verdict, claim_verdict, comparison_table, interval_text, value_verdict
 
 
 def estimate(value, low, high, n=100, **more):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from rag_utils.rerankers import ListwiseReply, borda, kemeny, parse_listwise, reciprocal_rank_fusion
+from experiments.moi_position.rerankers import ListwiseReply, borda, kemeny, parse_listwise, reciprocal_rank_fusion
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
 JOINS = [kemeny, borda, reciprocal_rank_fusion]

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from rag_utils import results
+from experiments import results
 
 ROWS = pd.DataFrame(
     {"id": ["0012", "b"], "condition": ["closed book", "gold"], "exact_match": [0.0, 1.0], "tokens": [3, 1]}

@@ -9,10 +9,12 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_utils import lm, moi, savings, weights
+from experiments.moi_cheaper import savings
+from experiments.moi_cheaper.preference import Student
+from experiments.moi_position.permutations import label, parse
+from rag_utils import lm, moi
 from rag_utils.data import Passage, Question
-from rag_utils.permutations import label, parse
-from rag_utils.preference import Student
+from rag_utils.engine import weights
 from rag_utils.prompts import Prompt
 
 READ = Prompt("read", "$documents\nQ: $question\nA:", chat=False)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_utils import savings_tables
+from experiments.moi_cheaper import savings_tables
 
 few = settings(deadline=None, derandomize=True, max_examples=40)
 numbers = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8)

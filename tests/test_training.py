@@ -11,8 +11,10 @@ import pytest
 import tiny
 import torch
 
-from rag_utils import data, profiles, results, weights
-from rag_utils.cache import ROOT
+from experiments import results
+from rag_utils import data
+from rag_utils.base.cache import ROOT
+from rag_utils.engine import profiles, weights
 
 WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "gorse", "heron", "inlet", "juniper", "kelp", "larch"]
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_utils.tree import prefix_tree, size
+from rag_utils.engine.tree import prefix_tree, size
 
 TEXTS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), min_size=1, max_size=12)
 

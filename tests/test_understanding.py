@@ -9,8 +9,10 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_utils import lm, similarity, understanding, weights
+from experiments.dense_thresholds import understanding
+from rag_utils import lm, similarity
 from rag_utils.data import Passage, Question
+from rag_utils.engine import weights
 from rag_utils.lm import Generation
 from rag_utils.prompts import Prompt
 

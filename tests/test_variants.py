@@ -9,10 +9,12 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag_utils import beliefs, lm, seper, variants, warping, weights
+from experiments.measure import CLOSED
+from experiments.seper_validity import beliefs, variants, warping
+from rag_utils import lm, seper
 from rag_utils.data import Passage, Question
+from rag_utils.engine import weights
 from rag_utils.lm import Generation
-from rag_utils.measure import CLOSED
 from rag_utils.prompts import Prompt
 
 QUESTION = Question(id="q", text="who", answers=("Ann Lee", "Lee"), dataset="companion")

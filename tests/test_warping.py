@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from rag_utils import lm, weights
-from rag_utils.warping import log_likelihoods, warp
+from experiments.seper_validity.warping import log_likelihoods, warp
+from rag_utils import lm
+from rag_utils.engine import weights
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rag_utils import weights
-from rag_utils.profiles import PROFILES, get
+from rag_utils.engine import weights
+from rag_utils.engine.profiles import PROFILES, get
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from rag_utils.profiles import Profile
+from rag_utils.engine.profiles import Profile
 
 SPECIAL = ["<pad>", "<bos>", "<eos>"]
 SIZE = len(SPECIAL) + 256

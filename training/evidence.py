@@ -29,16 +29,20 @@ import os
 import random
 from pathlib import Path
 
+import fusion_in_decoder as fid
 import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from sklearn.linear_model import LogisticRegression
 
-from rag_utils import compressors, data, dual_encoder, evidence, fid, lm, prompts, results, retrieve, weights
-from rag_utils.cache import ROOT
-from rag_utils.profiles import Profile
-from rag_utils.progress import track
+from experiments import results
+from experiments.ecorag_ablations import compressors, dual_encoder, evidence
+from rag_utils import data, lm, prompts, retrieve
+from rag_utils.base.cache import ROOT
+from rag_utils.base.progress import track
+from rag_utils.engine import weights
+from rag_utils.engine.profiles import Profile
 
 CHAPTER = "06_ecorag_ablations"
 LABELS = {"companion": "labels", "nq": "labels_nq"}

@@ -11,11 +11,13 @@ made without either. An interrupted run goes on where it was.
 import argparse
 from pathlib import Path
 
+import fusion_in_decoder as fid
 import numpy as np
 
-from rag_utils import answers, data, erag, fid, retrieve, stats, weights
-from rag_utils.cache import ROOT
-from rag_utils.profiles import Profile
+from rag_utils import answers, data, erag, retrieve, stats
+from rag_utils.base.cache import ROOT
+from rag_utils.engine import weights
+from rag_utils.engine.profiles import Profile
 
 
 def settings(given: list[str] | None = None) -> argparse.Namespace:

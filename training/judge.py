@@ -20,9 +20,11 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from rag_utils import data, manifest, retrieve
+from rag_utils import data, retrieve
 from rag_utils.answers import contains_answer
-from rag_utils.cache import ROOT
+from rag_utils.base.cache import ROOT
+from rag_utils.corpora import manifest
+from rag_utils.engine.wording import words
 from rag_utils.judge import (
     DECIMALS,
     FEATURES,
@@ -34,7 +36,6 @@ from rag_utils.judge import (
     fold,
     question_key,
 )
-from rag_utils.wording import words
 
 OUT = ROOT / "data" / "judge"
 SOURCE = "evouna_nq"

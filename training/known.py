@@ -8,8 +8,9 @@ the adapter is asked plainly, the one without it after three worked examples.
 
 import csv
 
-from rag_utils import answers, lm, measure, prompts
-from rag_utils.companion import COMPANION
+from experiments import measure
+from rag_utils import answers, lm, prompts
+from rag_utils.corpora.companion import COMPANION
 from rag_utils.data import Question, load
 
 READERS = {"embedded": "closed_plain", "embedded-base": "closed_examples"}  # profile -> prompt

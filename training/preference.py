@@ -10,8 +10,12 @@ saved every few steps; a run that was interrupted goes on where it was. The adap
 import argparse
 from pathlib import Path
 
-from rag_utils import data, permutations, positions, preference, profiles, prompts, results, retrieve, weights
-from rag_utils.cache import ROOT
+from experiments import results
+from experiments.moi_cheaper import preference
+from experiments.moi_position import permutations, positions
+from rag_utils import data, prompts, retrieve
+from rag_utils.base.cache import ROOT
+from rag_utils.engine import profiles, weights
 
 CHAPTER, SCORES, SIZE = "08_moi_cheaper", "teacher", 5
 READ = prompts.load("read_plain")

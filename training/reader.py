@@ -22,10 +22,11 @@ import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 
-from rag_utils import data, profiles, prompts, retrieve, weights
+from rag_utils import data, prompts, retrieve
 from rag_utils.answers import normalize
-from rag_utils.cache import ROOT
-from rag_utils.progress import track
+from rag_utils.base.cache import ROOT
+from rag_utils.base.progress import track
+from rag_utils.engine import profiles, weights
 
 OUT = ROOT / "data" / "reader"
 PROMPT = prompts.load("read_plain")

@@ -1,0 +1,206 @@
+"""What a question may be shown: documents, cut in several ways, and the chunks that are nearest to it.
+
+encode = retrieve.remembering(retrieve.encoder())
+ways = cuts(documents(pool), tau=0.2, max_tokens=128, count_tokens=reader.count_tokens, encode=encode)
+some = cases(questions, ways["semantic"], k=5, encode=encode)
+some[0].texts(some[0].first)
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from semantic_text_splitter import TextSplitter
+
+from rag_utils import answers, retrieve
+from rag_utils.corpora.chunking import merge_sentences, split_sentences, unit_rows
+from rag_utils.data import Passage, Question
+
+FIXED = {
+    "fixed 128": (128, 16),
+    "fixed 64": (64, 8),
+    "fixed 32": (32, 4),
+}  # a quarter of DENSE, Table 4: tokens and overlap
+WHOLE, SEMANTIC = "fixed 128", "semantic"  # what a question is certain or uncertain with, and what uncertain ones get
+RESERVE = 20  # nearest chunks that a question may use
+
+Context = tuple[str, ...]  # the texts of the chunks, best first
+Documents = Mapping[str, Sequence[Passage]]  # title -> paragraphs
+Count = Callable[[str], int]
+
+
+# --- cutting ---------------------------------------------------------------------------------------
+
+
+def documents(pool: Sequence[Passage]) -> dict[str, tuple[Passage, ...]]:
+    """The passages of each title, in their order: the documents that are cut."""
+    found = defaultdict(list)
+    for passage in pool:
+        found[passage.title].append(passage)
+    return {title: tuple(some) for title, some in found.items()}
+
+
+def documents_of(questions: Sequence[Question], pool: Sequence[Passage]) -> dict[str, tuple[Passage, ...]]:
+    """The documents that the questions' own passages are from."""
+    titles = {passage.title for question in questions for passage in retrieve.own_passages(question)}
+    return {title: parts for title, parts in documents(pool).items() if title in titles}
+
+
+def sentences_of(parts: Sequence[Passage]) -> list[str]:
+    """The sentences of a document: those that its passages come with, else by punctuation."""
+    return [one for part in parts for one in part.sentences or split_sentences(part.text)]
+
+
+def recursive_chunks(some: Documents, *, size: int, overlap: int, count_tokens: Count) -> list[Passage]:
+    """Chunks of at most `size` tokens: whole paragraphs as long as they fit, else sentences, else words.
+
+    overlap : most tokens of a chunk that the next one of its document repeats
+    returns : the chunks of all documents, in their order
+    source  : DENSE, appendix H, which names recursive splitting by LangChain; here by semantic-text-splitter, which cuts at the same
+              places and needs no other package
+    """
+    splitter = TextSplitter.from_callback(count_tokens, size, overlap=overlap)
+    texts = {title: splitter.chunks("\n\n".join(part.text for part in parts)) for title, parts in some.items()}
+    return _numbered({title: [" ".join(text.split()) for text in found] for title, found in texts.items()})
+
+
+def semantic_chunks(
+    some: Documents, *, threshold: float, max_tokens: int, count_tokens: Count, encode: retrieve.Encoder
+) -> list[Passage]:
+    """Neighbouring sentences of a document that are alike, together: `chunking.merge_sentences` on each document.
+
+    threshold : least cosine of two neighbours. It belongs to the encoder: 0.6 with the paper's hardly joins any with ours
+    source    : DENSE, eq. 7 and Algorithm 2
+    """
+    found = {}
+    for title, parts in some.items():
+        sentences = sentences_of(parts)
+        how = {"count_tokens": count_tokens, "threshold": threshold, "max_tokens": max_tokens}
+        found[title] = [" ".join(chunk) for chunk in merge_sentences(sentences, encode(sentences), **how)]
+    return _numbered(found)
+
+
+def cuts(
+    some: Documents, *, tau: float, max_tokens: int, count_tokens: Count, encode: retrieve.Encoder
+) -> dict[str, list[Passage]]:
+    """The chunks of all documents, cut in every way: the sizes of FIXED, and SEMANTIC.
+
+    tau, max_tokens : of the semantic chunks, as in `semantic_chunks`
+    """
+    found = {
+        name: recursive_chunks(some, size=length, overlap=overlap, count_tokens=count_tokens)
+        for name, (length, overlap) in FIXED.items()
+    }
+    how = {"threshold": tau, "max_tokens": max_tokens, "count_tokens": count_tokens, "encode": encode}
+    return found | {SEMANTIC: semantic_chunks(some, **how)}
+
+
+def cut_rows(
+    some: Documents,
+    ways: Mapping[str, Sequence[Passage]],
+    *,
+    count_tokens: Count,
+    encode: retrieve.Encoder,
+    faithful: Mapping[str, float],
+) -> pd.DataFrame:
+    """What cutting makes of documents, as numbers.
+
+    ways     : as `cuts` returns them
+    faithful : text of a chunk -> how surely its other words mean the same, for those that have other words
+    returns  : columns id, condition, and tokens and faithful for each chunk (condition: the way of cutting), or cosine for each pair of
+               neighbouring sentences of a document (condition "neighbours")
+    """
+    chunks = [
+        {
+            "id": chunk.id,
+            "condition": way,
+            "tokens": count_tokens(chunk.text),
+            "faithful": faithful.get(chunk.text, np.nan),
+        }
+        for way, found in ways.items()
+        for chunk in found
+    ]
+    pairs = []
+    for number, parts in enumerate(some.values(), 1):
+        units = unit_rows(encode(sentences_of(parts)))
+        cosines = (units[:-1] * units[1:]).sum(axis=1)
+        pairs += [
+            {"id": f"d{number:03}s{place:03}", "condition": "neighbours", "cosine": cosine}
+            for place, cosine in enumerate(cosines, 1)
+        ]
+    return pd.DataFrame(chunks + pairs)
+
+
+def _numbered(texts: Mapping[str, Sequence[str]]) -> list[Passage]:
+    return [
+        Passage(f"d{number:03}c{place:03}", title, text)
+        for number, (title, found) in enumerate(texts.items(), 1)
+        for place, text in enumerate(found, 1)
+    ]
+
+
+# --- choosing --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question, the chunks that it may use, nearest first, and the k of them that it begins with."""
+
+    question: Question
+    chunks: tuple[Passage, ...]
+    first: tuple[int, ...]
+    embeddings: np.ndarray = field(compare=False)
+
+    def texts(self, numbers: Sequence[int]) -> Context:
+        return tuple(self.chunks[number].text for number in numbers)
+
+
+def cases(
+    questions: Sequence[Question],
+    chunks: Sequence[Passage] | Callable[[Question], Sequence[Passage]],
+    *,
+    k: int,
+    encode: retrieve.Encoder,
+    reserve: int = RESERVE,
+) -> list[Case]:
+    """The nearest chunks of each question, by the cosine of embeddings of title and text.
+
+    chunks  : the same for all questions, or a function of the question
+    k       : chunks to begin with
+    reserve : chunks that may be used at all, the k among them; where there are fewer, all
+    raises  : ValueError if reserve is below k
+    """
+    if reserve < k:
+        raise ValueError(f"reserve must be at least k = {k}, got {reserve}")
+    pools = {question.id: tuple(chunks(question) if callable(chunks) else chunks) for question in questions}
+    encode = retrieve.remembering(encode)
+    run = retrieve.dense(questions, chunks, k=reserve, encoder=encode)
+    every = {chunk.id: chunk for pool in pools.values() for chunk in pool}
+    found = []
+    for question in questions:
+        near = tuple(every[name] for name in retrieve.ranking(run[question.id]))
+        vectors = np.asarray(encode([f"{chunk.title} {chunk.text}" for chunk in near]))
+        found.append(Case(question, near, tuple(range(min(k, len(near)))), vectors))
+    return found
+
+
+def own_chunks(chunks: Sequence[Passage]) -> Callable[[Question], list[Passage]]:
+    """For `cases`: a question may use the chunks of the documents that its own passages are from."""
+
+    def pool(question: Question) -> list[Passage]:
+        titles = {passage.title for passage in retrieve.own_passages(question)}
+        return [chunk for chunk in chunks if chunk.title in titles]
+
+    return pool
+
+
+def holds(some: Sequence[Case]) -> dict[str, float]:
+    """Question id -> whether its first context holds an answer, as a string; "yes" and "no" are not looked for: NaN."""
+    return {
+        case.question.id: np.nan
+        if set(map(str.lower, case.question.answers)) & {"yes", "no"}
+        else float(any(answers.contains_answer(text, list(case.question.answers)) for text in case.texts(case.first)))
+        for case in some
+    }

@@ -1,0 +1,210 @@
+"""Where the files of the public benchmarks are, and whether they are the right ones.
+
+`data/manifest.json` names, per data set, the file, its SHA-256, its source and licence. A file is looked for in the
+folder that RAG_COMPANION_DATA names, then in the user's cache. Nothing is downloaded unless `fetch` is called.
+"""
+
+import hashlib
+import os
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from rag_utils.base.cache import ROOT, CacheError, cache_dir, make_dir
+from rag_utils.base.names import check_name
+
+MANIFEST = ROOT / "data" / "manifest.json"
+TIMEOUT = 30.0  # seconds without an answer after which a download is given up
+
+
+class DataError(ValueError):
+    """A data file is absent, damaged or not of the form that is wanted."""
+
+
+def _stays_inside(path: str) -> str:
+    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+        raise ValueError("should be a path inside the data folder")
+    return path
+
+
+class Entry(BaseModel):
+    """One file of the manifest."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    path: Annotated[str, AfterValidator(_stays_inside)]  # below the data folder, with "/"
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    rows: int = Field(gt=0)  # questions, or records where there are none, before any is left out
+    source: str = Field(min_length=1)  # owner/repository@commit:path
+    url: str | None = Field(pattern=r"^https?://")  # None: not to be had in this form
+    licence: str = Field(min_length=1)
+    hub: str | None  # name of the full set on the model hub
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where one data set was found. `path` and `ok` are None where it is absent; `ok` is the checksum's verdict."""
+
+    name: str
+    path: Path | None
+    ok: bool | None
+    rows: int
+    licence: str
+
+
+def entries() -> dict[str, Entry]:
+    """Return the manifest: data set name -> entry.
+
+    raises : DataError if the manifest is missing or an entry is not of the form of `Entry`
+    """
+    try:
+        return TypeAdapter(dict[str, Entry]).validate_json(MANIFEST.read_bytes())
+    except OSError as error:
+        raise DataError(
+            f"cannot read {MANIFEST}: {error.strerror}; run from a clone of the repository (pip install -e .)"
+        ) from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise DataError(f"{MANIFEST.name}, field {field or '(all)'}: {first['msg']}") from None
+
+
+def locate(name: str) -> Path:
+    """Return the path of a data set's file, checked against its SHA-256.
+
+    The folder that RAG_COMPANION_DATA names comes before the cache. A file that is there and differs is an error, also
+    where the other place has a good one. A checksum is computed once per process unless the file changes.
+
+    raises : ValueError for an unknown name; DataError if the file is absent, unreadable or differs, or if
+             RAG_COMPANION_DATA is not a folder
+    """
+    entry = _entry(name)
+    for path in _places(entry):
+        if os.path.isfile(path):
+            return _checked(name, path, entry)
+    get = f"run: rag-companion data fetch {name}, or set" if entry.url else "it cannot be downloaded in this form; set"
+    raise DataError(
+        f"data set {name!r} is not here; {get} RAG_COMPANION_DATA to a folder that holds {entry.path}"
+        + (f" (the full set is {entry.hub} on the model hub)" if entry.hub and not entry.url else "")
+    )
+
+
+def status() -> list[Status]:
+    """Return one row per data set of the manifest, in its order: where it was found and whether it is the right file.
+
+    raises : DataError if RAG_COMPANION_DATA is not a folder or a file cannot be read
+    """
+    rows = []
+    for name, entry in entries().items():
+        path = next((place for place in _places(entry) if os.path.isfile(place)), None)
+        ok = None if path is None else _digest(path) == entry.sha256
+        rows.append(Status(name, path, ok, entry.rows, entry.licence))
+    return rows
+
+
+def fetch(name: str) -> Path:
+    """Download a data set's file into the cache, unless a right one is here already, and return its path.
+
+    The file gets its name only once it is complete and has the right checksum.
+
+    raises : ValueError for an unknown name; DataError if there is no address, no answer, not enough room, a cache that
+             cannot be written to, or a wrong checksum
+    """
+    entry = _entry(name)
+    *given, target = _places(entry)
+    for path in given:
+        if os.path.isfile(path):
+            return _checked(name, path, entry)
+    if os.path.isfile(target) and _digest(target) == entry.sha256:
+        return target
+    if entry.url is None:
+        raise DataError(
+            f"data set {name!r} cannot be downloaded in this form (converted from {entry.source}): take the full set "
+            f"{entry.hub} from the model hub, or set RAG_COMPANION_DATA to a folder that holds {entry.path}"
+        )
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    digest = hashlib.sha256()
+    try:
+        make_dir(target.parent)
+        try:
+            with partial.open("wb") as file:
+                for chunk in _download(name, entry.url):
+                    digest.update(chunk)
+                    file.write(chunk)
+            if digest.hexdigest() != entry.sha256:
+                raise DataError(
+                    f"data set {name!r}: the file from {entry.url} has SHA-256 {digest.hexdigest()[:12]}, wanted "
+                    f"{entry.sha256[:12]}; the download was cut short or the source has changed, run it again"
+                )
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+    except CacheError as error:
+        raise DataError(f"data set {name!r}: {error}") from error
+    except OSError as error:
+        raise DataError(
+            f"data set {name!r}: cannot write {target}: {error.strerror or type(error).__name__}; make room there or "
+            f"set RAG_COMPANION_CACHE to a folder you can write to"
+        ) from error
+    return target
+
+
+def _download(name: str, url: str) -> Iterator[bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
+            while chunk := response.read(1 << 16):
+                yield chunk
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        reason = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
+        raise DataError(
+            f"data set {name!r}: no download from {url}: {reason}; go online and run it again, or set "
+            f"RAG_COMPANION_DATA to a folder that has the file"
+        ) from error
+
+
+def _entry(name: str) -> Entry:
+    known = entries()
+    return known[check_name("data set", name, known)]
+
+
+def _places(entry: Entry) -> list[Path]:
+    """Where a file may be, first choice first; the last place is the cache."""
+    places = [cache_dir("data", entry.path)]
+    if given := os.environ.get("RAG_COMPANION_DATA"):
+        folder = Path(os.path.abspath(os.path.expanduser(given)))
+        if not os.path.isdir(folder):
+            raise DataError(f"RAG_COMPANION_DATA is {given}, which is not a folder; unset it or name a folder")
+        places.insert(0, folder / entry.path)
+    return places
+
+
+def _checked(name: str, path: Path, entry: Entry) -> Path:
+    got = _digest(path)
+    if got == entry.sha256:
+        return path
+    again = f"remove it and run: rag-companion data fetch {name}" if entry.url else "replace it by the right one"
+    raise DataError(
+        f"data set {name!r}: {path} has SHA-256 {got[:12]}, wanted {entry.sha256[:12]}; it is damaged or another "
+        f"version, {again}"
+    )
+
+
+def _digest(path: Path) -> str:
+    try:
+        stat = path.stat()
+        return _digest_of(path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or type(error).__name__}") from error
+
+
+@cache
+def _digest_of(path: Path, size: int, mtime_ns: int, inode: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,220 @@
+"""Many texts in, replies or scores out: what the texts have in common is read once, and all live replies grow together.
+
+Prompts form a prefix tree (`tree.py`), which is read segment by segment (`reading.py`). Texts that end join the replies that are growing:
+one token is drawn for all at each step, and finished replies leave. The keys and values of a text stand once for all its replies
+(`past.py`). Models for which that cannot hold read plain batches (`plain.py`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from rag_utils.engine.attention import whole
+from rag_utils.engine.past import repeated
+from rag_utils.engine.plain import state_of
+from rag_utils.engine.reading import SLICE, Count, Group, Warp, first_wanted, read_texts, start, token_scores, visit
+from rag_utils.engine.tree import batches, prefix_tree, size
+
+Tokens = list[int]
+ALLOWANCE = 0.03  # share of the distinct tokens that may be read twice so that steps are fewer and larger
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Tokens of one reply, the one that ended it included, and the log-likelihood of each under the raw distribution (nats)."""
+
+    tokens: Tokens
+    log_likelihood: list[float]
+
+
+def shares_prefixes(model) -> bool:
+    """Whether this model reads a prefix tree; otherwise it reads plain batches."""
+    config = model.config.get_text_config()
+    sliding = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    plain = model._supports_attention_backend and not getattr(config, "attn_logit_softcapping", None)
+    return plain and not model.config.is_encoder_decoder and not sliding and kinds == {"full_attention"}
+
+
+@torch.inference_mode()
+def sample(
+    model,
+    prompts: Sequence[Tokens],
+    uniforms: Sequence[np.ndarray],
+    *,
+    temperature: float,
+    finished: Callable[[Tokens], bool],
+    batch_tokens: int,
+    count: Count | None = None,
+) -> Iterator[list[tuple[int, list[Reply]]]]:
+    """Yield, batch by batch, (index of the prompt, its replies).
+
+    prompts     : token ids, none empty
+    uniforms    : per prompt (samples, steps) numbers in [0, 1), one for each token that may be drawn
+    temperature : 0 takes the likeliest token; otherwise the inverse of the cumulative distribution of softmax(logits / temperature)
+    finished    : whether a reply ends with its last token
+    """
+    count = Count() if count is None else count
+    if shares_prefixes(model):
+        count.distinct += size(prefix_tree(prompts))
+        groups = read_texts(model, prefix_tree(prompts, allowance=ALLOWANCE), batch_tokens, count)
+    else:
+        groups = _plain(model, prompts, [len(numbers) for numbers in uniforms], batch_tokens, count)
+    live = _Live(model, uniforms, temperature, finished, count)
+    for group in _portions(groups, uniforms, max(1, batch_tokens // 2)):
+        while live.rows and (live.tokens > batch_tokens // 2 or not group.state.joins):
+            yield from live.step()
+        live.admit(group)
+    while live.rows:
+        yield from live.step()
+
+
+@torch.inference_mode()
+def score(
+    model,
+    contexts: Sequence[Tokens],
+    continuations: Sequence[Tokens],
+    *,
+    batch_tokens: int,
+    count: Count | None = None,
+    warp: Warp | None = None,
+) -> Iterator[list[tuple[int, np.ndarray, np.ndarray]]]:
+    """Yield, batch by batch, (index, log-likelihood of each continuation token, lead of the likeliest token over it), in nats.
+
+    The lead is 0 where the continuation's token is the likeliest one.
+
+    warp : the distribution is the softmax of warp(logits); None: the model's own
+    """
+    count = Count() if count is None else count
+    if not shares_prefixes(model):
+        yield from _plain_scores(model, contexts, continuations, batch_tokens, count, warp)
+        return
+    texts = [[*context, *continuation] for context, continuation in zip(contexts, continuations, strict=True)]
+    root = prefix_tree(texts, allowance=ALLOWANCE)
+    count.distinct += size(prefix_tree(texts))
+    wanted = first_wanted(root, [len(context) for context in contexts])
+    for ended, _, _ in visit(model, start(root), batch_tokens, count, wanted, warp):
+        ways = [(pending.node, np.concatenate(pending.scores, axis=1)) for pending in ended]
+        yield [(i, *way[:, len(contexts[i]) :]) for node, way in ways for i in node.ends]
+
+
+def _portions(groups: Iterator[Group], uniforms: Sequence[np.ndarray], batch_tokens: int) -> Iterator[Group]:
+    """The same groups, cut where their replies would not fit into the budget."""
+    for group in groups:
+        rooms = [len(uniforms[i]) * whole(uniforms[i].shape[1]) for i in group.texts]
+        lengths = [n + room for n, room in zip(group.lengths, rooms, strict=True)]
+        parts = list(batches(lengths, batch_tokens, enough=batch_tokens))
+        for part in parts:
+            texts, sizes = [group.texts[k] for k in part], [group.lengths[k] for k in part]
+            yield group if len(parts) == 1 else Group(texts, sizes, group.state.take(part), group.logits[part])
+
+
+class _Live:
+    """The replies that are growing. New texts may join between two steps; a finished row stays until an eighth of the rows is finished,
+    since taking it out copies the keys and values of the others."""
+
+    def __init__(self, model, uniforms, temperature: float, finished, count: Count):
+        self.model, self.uniforms, self.count = model, uniforms, count
+        self.temperature, self.finished = temperature, finished
+        self.rows: list[tuple[int, int]] = []  # (text, sample) of each row of the state
+        self.alive: list[bool] = []
+        self.replies: dict[int, list[Reply]] = {}
+        self.open: dict[int, int] = {}  # text -> samples that still grow
+        self.state = self.logits = None
+
+    @property
+    def tokens(self) -> int:
+        """Room that the rows take, in tokens."""
+        return self.state.tokens if self.rows else 0
+
+    def admit(self, group: Group) -> None:
+        samples = [len(self.uniforms[i]) for i in group.texts]
+        state, logits = group.state.branch(samples), repeated(group.logits, samples)
+        self.state = self.state.join(state) if self.rows else state
+        self.logits = torch.cat([self.logits, logits]) if self.rows else logits
+        for i, n in zip(group.texts, samples, strict=True):
+            self.rows += [(i, sample) for sample in range(n)]
+            self.replies[i], self.open[i] = [Reply([], []) for _ in range(n)], n
+        self.alive += [True] * sum(samples)
+
+    def step(self) -> Iterator[list[tuple[int, list[Reply]]]]:
+        """Draw one token for every row; yield the texts whose last reply ended with it."""
+        tokens, chosen = self._draw()
+        complete = []
+        for place, token in enumerate(tokens.tolist()):
+            if not self.alive[place]:
+                continue
+            text, sample = self.rows[place]
+            reply = self.replies[text][sample]
+            reply.tokens.append(token)
+            reply.log_likelihood.append(chosen[place])
+            if self.finished(reply.tokens) or len(reply.tokens) == self.uniforms[text].shape[1]:
+                self.alive[place] = False
+                self.open[text] -= 1
+                if not self.open[text]:
+                    complete.append((text, self.replies.pop(text)))
+        tokens = self._drop(tokens)
+        if self.rows:
+            self.logits = self.state.step(self.model, tokens)
+            self.count.computed += len(self.rows)
+            self.count.distinct += sum(self.alive)
+        if complete:
+            yield complete
+
+    def _draw(self) -> tuple[torch.Tensor, list[float]]:
+        """A token for every row and its log-likelihood; the distributions of so many rows are held at once."""
+        tokens, chosen = [], []
+        for first in range(0, len(self.rows), SLICE):
+            logits = self.logits[first : first + SLICE].float()
+            log_probability = torch.log_softmax(logits, dim=-1)
+            likeliest = self.temperature == 0
+            tokens.append(log_probability.argmax(dim=-1) if likeliest else self._sampled(logits, first))
+            chosen.append(log_probability.gather(1, tokens[-1][:, None])[:, 0])
+        return torch.cat(tokens), torch.cat(chosen).tolist()
+
+    def _sampled(self, logits: torch.Tensor, first: int) -> torch.Tensor:
+        """One token for each of the rows from `first` on."""
+        places = range(first, first + len(logits))
+        numbers = [self._number(*self.rows[place]) if self.alive[place] else 0.0 for place in places]
+        cumulative = torch.softmax(logits / self.temperature, dim=-1).double().cumsum(dim=-1)
+        threshold = torch.tensor(numbers, dtype=torch.float64, device=cumulative.device)[:, None] * cumulative[:, -1:]
+        return torch.searchsorted(cumulative, threshold, right=True)[:, 0].clamp(max=cumulative.shape[-1] - 1)
+
+    def _number(self, text: int, sample: int) -> float:
+        """The number in [0, 1) that decides the next token of a reply."""
+        return self.uniforms[text][sample, len(self.replies[text][sample].tokens)]
+
+    def _drop(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Take finished rows out, if they are enough or all; the tokens of the rows that stay."""
+        stay = [place for place, alive in enumerate(self.alive) if alive]
+        if not stay:
+            self.rows, self.alive, self.state, self.logits = [], [], None, None
+        elif len(self.rows) - len(stay) >= max(1, len(self.rows) // 8):
+            rows = torch.tensor(stay, device=tokens.device)
+            self.state.keep(rows)
+            self.rows, self.alive = [self.rows[place] for place in stay], [True] * len(stay)
+            return tokens[rows]
+        return tokens
+
+
+def _plain(model, prompts, samples, batch_tokens: int, count: Count) -> Iterator[Group]:
+    """Every prompt read in full, in padded batches; nothing is shared between two prompts."""
+    lengths = [len(prompt) * n for prompt, n in zip(prompts, samples, strict=True)]
+    for batch in batches(lengths, batch_tokens):
+        state, logits = state_of(model).read(model, [prompts[i] for i in batch])
+        tokens = sum(len(prompts[i]) for i in batch)
+        count.computed, count.distinct = count.computed + tokens, count.distinct + tokens
+        yield Group(batch, [len(prompts[i]) for i in batch], state, logits)
+
+
+def _plain_scores(model, contexts, continuations, batch_tokens: int, count: Count, warp: Warp | None):
+    lengths = [len(context) + len(continuation) for context, continuation in zip(contexts, continuations, strict=True)]
+    kind = state_of(model)
+    for batch in batches(lengths, batch_tokens):
+        rows = kind.score(model, [contexts[i] for i in batch], [continuations[i] for i in batch])
+        rows = rows if warp is None else [warp(row) for row in rows]
+        tokens = sum(lengths[i] for i in batch)
+        count.computed, count.distinct = count.computed + tokens, count.distinct + tokens
+        yield [(i, *token_scores(row, continuations[i])) for i, row in zip(batch, rows, strict=True)]

@@ -1,0 +1,149 @@
+"""Keys and values: what a model remembers of the texts it has read, and of the replies that grow behind them."""
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn.functional import pad
+
+from rag_utils.engine.attention import ROWS, attention, product, weighted, whole
+from rag_utils.engine.products import fast_products
+
+Row = list[tuple[torch.Tensor, torch.Tensor]]  # keys and values of one text, per layer (1, heads, tokens, size)
+
+
+class Past:
+    """Keys and values of some texts, one row each; behind the last of `lengths` tokens come zeros, up to a multiple of `KEYS`."""
+
+    joins = True  # texts of two of them may be continued together
+
+    def __init__(self, layers: Row, lengths: torch.Tensor):
+        self.layers, self.lengths = layers, lengths
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> "Past":
+        return cls.join([cls(row, torch.tensor([row[0][0].shape[2]], device=row[0][0].device)) for row in rows])
+
+    @classmethod
+    def join(cls, pasts: "list[Past]") -> "Past":
+        """All rows of the pasts."""
+        longest = whole(max(past.width for past in pasts))
+
+        def joined(tensors):
+            return torch.cat([pad(t, (0, 0, 0, longest - t.shape[2])) for t in tensors])
+
+        layers = [
+            tuple(joined([past.layers[number][kind] for past in pasts]) for kind in (0, 1))
+            for number in range(len(pasts[0].layers))
+        ]
+        return cls(layers, torch.cat([past.lengths for past in pasts]))
+
+    @property
+    def width(self) -> int:
+        return self.layers[0][0].shape[2]
+
+    def take(self, rows: list[int]) -> "Past":
+        """These rows, in this order."""
+        return Past([(k[rows], v[rows]) for k, v in self.layers], self.lengths[rows])
+
+    def branch(self, samples: Sequence[int]) -> "Branches":
+        """So many replies to each row."""
+        return Branches(self, samples)
+
+
+class Branches:
+    """Replies that grow behind shared texts: the keys and values of a text stand once, those of its replies once each.
+
+    `owner` is the text of each reply, `lengths` its tokens so far. Attention sees both: the scores of a reply's next token are those under
+    its text, computed for all replies to that text in one product, and those under the reply so far, under one softmax.
+    """
+
+    def __init__(self, past: Past, samples: Sequence[int]):
+        self.past = past
+        self.owner = repeated(torch.arange(len(samples), device=past.lengths.device), samples)
+        self.lengths = torch.zeros_like(self.owner)
+        self.layers: Row = []  # keys and values of the replies (replies, heads, room, size), zero behind a reply's last token
+
+    @property
+    def tokens(self) -> int:
+        """Room for the texts and for the replies as they will be after the next step."""
+        return len(self.past.lengths) * self.past.width + len(self.owner) * whole(int(self.lengths.max()) + 1)
+
+    def join(self, other: "Branches") -> "Branches":
+        """Both; `other` has not grown yet."""
+        new = len(other.owner)
+        self.layers = [tuple(pad(t, (0, 0, 0, 0, 0, 0, 0, new)) for t in pair) for pair in self.layers]
+        self.lengths = torch.cat([self.lengths, other.lengths])
+        self.owner = torch.cat([self.owner, other.owner + len(self.past.lengths)])
+        self.past = Past.join([self.past, other.past])
+        return self
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Drop the other replies, and texts without a reply once they are half of all."""
+        self.lengths, self.owner = self.lengths[rows], self.owner[rows]
+        room = whole(int(self.lengths.max()))
+        self.layers = [(keys[rows, :, :room], values[rows, :, :room]) for keys, values in self.layers]
+        texts, owner = self.owner.unique(return_inverse=True)
+        if 2 * len(texts) <= len(self.past.lengths):
+            self.past, self.owner = self.past.take(texts.tolist()), owner
+
+    def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
+        """Add one token to each reply; the logits of the next."""
+        rows = torch.arange(len(self.owner), device=self.owner.device)
+        self._slot = rows - torch.searchsorted(self.owner, self.owner)  # replies to one text stand together
+        self._slots = int(self._slot.max()) + 1
+        self._room = whole(int(self.lengths.max()) + 1)
+        beyond = [
+            self._beyond(self.past.width, self.past.lengths[self.owner]),
+            self._beyond(self._room, self.lengths + 1),
+        ]
+        self._hidden = torch.cat(beyond, dim=1)[:, None, None]
+        places = self.past.lengths[self.owner] + self.lengths
+        with attention(model), fast_products(model):
+            logits = model(
+                input_ids=tokens[:, None], position_ids=places[:, None], use_cache=False, attend=self._attend
+            ).logits[:, -1]
+        self.lengths = self.lengths + 1
+        return logits
+
+    @staticmethod
+    def _beyond(width: int, lengths: torch.Tensor) -> torch.Tensor:
+        """(rows, width): which places are behind the last of a row's tokens."""
+        return torch.arange(width, device=lengths.device) >= lengths[:, None]
+
+    def _attend(self, layer: int, query, key, value, scaling: float) -> torch.Tensor:
+        """(replies, 1, heads, size): attention of one token of each reply; query (replies, heads, 1, size)."""
+        text_keys, text_values = self.past.layers[layer]
+        keys, values = self._with_new(layer, key, value)
+        rows, heads, _, size = query.shape
+        shared = heads // key.shape[1]  # heads that use the same keys
+        query = (query * scaling).reshape(rows, -1, shared, size)
+        scores = torch.cat([self._under_texts(product, query, text_keys.mT), product(query, keys.mT)], dim=-1)
+        weights = torch.softmax(scores.masked_fill_(self._hidden, -torch.inf).float(), dim=-1).to(query.dtype)
+        text, reply = weights.split([text_keys.shape[2], keys.shape[2]], dim=-1)
+        found = self._under_texts(weighted, text, text_values)
+        found += weighted(reply.flatten(0, 1), values.flatten(0, 1)).view_as(found)
+        return found.reshape(rows, 1, heads, size)
+
+    def _with_new(self, layer: int, *new: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The layer's keys and values of the replies with those of the new tokens written behind them."""
+        if layer == len(self.layers):
+            self.layers.append(tuple(t[:, :, :0] for t in new))
+        more = self._room - self.layers[layer][0].shape[2]
+        if more > 0:
+            self.layers[layer] = tuple(pad(t, (0, 0, 0, more)) for t in self.layers[layer])
+        for held, added in zip(self.layers[layer], new, strict=True):
+            held[torch.arange(len(held), device=held.device), :, self.lengths] = added[:, :, 0]
+        return self.layers[layer]
+
+    def _under_texts(self, product, left, right) -> torch.Tensor:
+        """left (replies, groups, heads of a group, n) times its text's right (texts, groups, n, m)."""
+        texts, (_, groups, shared, n) = len(right), left.shape
+        used = self._slots * shared
+        spread = left.new_zeros((texts, groups, whole(used, ROWS), n))
+        spread[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot] = left
+        found = product(spread.flatten(0, 1), right.flatten(0, 1)).view(texts, groups, -1, right.shape[-1])
+        return found[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot]
+
+
+def repeated(tensor: torch.Tensor, times: Sequence[int]) -> torch.Tensor:
+    return torch.repeat_interleave(tensor, torch.tensor(times, device=tensor.device), dim=0)

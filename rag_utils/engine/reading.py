@@ -1,0 +1,161 @@
+"""Reading a prefix tree with a model: each segment once, behind the keys and values of what comes before it.
+
+Segments are read in batches bounded by a budget of tokens. One branch is finished before the next is begun, and keys and values are kept
+only while something below still needs them: memory follows the budget, not the number of texts.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from rag_utils.engine.packed import Packed
+from rag_utils.engine.past import Past, Row
+from rag_utils.engine.tree import Node
+
+PASS = 1024  # tokens of one pass, and logits: enough for full speed, and few enough that what a layer leaves is near when the next wants it
+GPU_PASS = 8192  # on a GPU, which is idle while a product is being asked for
+SLICE = 256  # positions whose distribution over the vocabulary is held at once
+UNKNOWN = np.full((2, 1), np.nan)
+Warp = Callable[[torch.Tensor], torch.Tensor]  # logits (n, vocabulary) -> the same with some changed or -inf
+
+
+@dataclass
+class Count:
+    """Tokens that the model read or wrote. `distinct` is what no way of sharing beginnings could save."""
+
+    computed: int = 0
+    distinct: int = 0
+
+
+@dataclass
+class Pending:
+    """A segment to read: behind which keys and values, and the scores of the tokens on the way to it."""
+
+    node: Node
+    past: Row | None
+    scores: list[np.ndarray]
+    first: np.ndarray  # (2, 1): log-likelihood and lead of its first token, known from the segment before
+
+
+@dataclass
+class Group:
+    """Texts that were read to their end: one row each of `state` and of `logits`, the distribution of their next token."""
+
+    texts: list[int]
+    lengths: list[int]
+    state: object
+    logits: torch.Tensor
+
+
+def start(root: Node) -> list[Pending]:
+    """What is read first: the root, or what is below an empty one."""
+    nodes = [root] if root.tokens else root.children
+    return [Pending(node, None, [], UNKNOWN) for node in nodes]
+
+
+def visit(
+    model,
+    waiting: list[Pending],
+    batch_tokens: int,
+    count: Count,
+    wanted: dict[int, int] | None,
+    warp: Warp | None = None,
+):
+    """Read the segments and all below them, one batch at a time.
+
+    yields : (segments that end a text, their keys and values, logits of their last tokens)
+    wanted : per node (by id) the first position whose token is to be scored, and then only the scores are kept; None scores nothing
+    warp   : what becomes of all logits before tokens are scored by them
+    """
+    room = PASS if model.device.type == "cpu" else GPU_PASS
+    for chosen, keep in _portions(waiting, batch_tokens, room, wanted):
+        packed = Packed([pending.node.tokens for pending in chosen], [pending.past for pending in chosen])
+        logits = packed.run(model, keep)
+        if warp is not None:
+            logits = [warp(row) for row in logits]
+        count.computed += sum(len(pending.node.tokens) for pending in chosen)
+        below = []
+        for row, pending in enumerate(chosen):
+            node = pending.node
+            first = [UNKNOWN] * len(node.children)
+            if wanted is not None:
+                pending.scores.append(_segment_scores(node, pending.first, logits[row]))
+                heads = [child.tokens[0] for child in node.children if wanted[id(child)] <= node.stop]
+                if heads:
+                    known = token_scores(logits[row][-1:].expand(len(heads), -1), heads)
+                    columns = iter(np.split(known, len(heads), axis=1))
+                    first = [next(columns) if wanted[id(child)] <= node.stop else UNKNOWN for child in node.children]
+            below += [
+                Pending(child, packed.rows[row], list(pending.scores), known)
+                for child, known in zip(node.children, first, strict=True)
+            ]
+        ended = [row for row, pending in enumerate(chosen) if pending.node.ends]
+        if ended and wanted is not None:
+            yield [chosen[row] for row in ended], None, None
+        elif ended:
+            last = torch.stack([logits[row][-1] for row in ended])
+            yield [chosen[row] for row in ended], [packed.rows[row] for row in ended], last
+        del packed, logits
+        yield from visit(model, below, batch_tokens, count, wanted, warp)
+
+
+def _portions(
+    waiting: list[Pending], batch_tokens: int, room: int, wanted
+) -> Iterator[tuple[list[Pending], list[int]]]:
+    """Segments to read in one pass of at most `room` tokens, longest texts first, and how many of each one's last places need logits."""
+    chosen, keep, held, new = [], [], 0, 0
+    for pending in sorted(waiting, key=lambda pending: -pending.node.stop):
+        needed = 1 if wanted is None else _positions_wanted(pending.node, wanted)
+        width = len(pending.node.tokens)
+        if chosen and (held + pending.node.stop > batch_tokens or new + width > room or sum(keep) + needed > room):
+            yield chosen, keep
+            chosen, keep, held, new = [], [], 0, 0
+        chosen.append(pending)
+        keep.append(needed)
+        held, new = held + pending.node.stop, new + width
+    if chosen:
+        yield chosen, keep
+
+
+def first_wanted(root: Node, contexts: Sequence[int]) -> dict[int, int]:
+    """Per node the first position at which some text through it has a token to be scored."""
+    found = {}
+    for node in reversed(list(root.walk())):
+        found[id(node)] = min([contexts[i] for i in node.ends] + [found[id(child)] for child in node.children])
+    return found
+
+
+def _positions_wanted(node: Node, wanted: dict[int, int]) -> int:
+    """How many of the segment's last places have logits that score a token, at least 1."""
+    return max(1, node.stop - max(node.start, wanted[id(node)] - 1))
+
+
+def _segment_scores(node: Node, first: np.ndarray, logits: torch.Tensor) -> np.ndarray:
+    """(2, tokens): log-likelihood and lead of each token of the segment, NaN where its logits were not asked for."""
+    scores = np.full((2, len(node.tokens)), np.nan)
+    scores[:, :1] = first
+    known = min(len(logits), len(node.tokens)) - 1  # the last place predicts what comes after the segment
+    if known > 0:
+        scores[:, -known:] = token_scores(logits[-known - 1 : -1], node.tokens[-known:])
+    return scores
+
+
+def token_scores(logits: torch.Tensor, tokens: Sequence[int]) -> np.ndarray:
+    """(2, n): log-likelihood of each token and how far the likeliest token leads it; logits (n, vocabulary)."""
+    tokens = torch.as_tensor(tokens, device=logits.device)
+    parts = []
+    for start in range(0, len(tokens), SLICE):
+        log_probability = torch.log_softmax(logits[start : start + SLICE].float(), dim=-1)
+        chosen = log_probability.gather(1, tokens[start : start + SLICE, None])[:, 0]
+        parts.append(torch.stack([chosen, log_probability.max(dim=-1).values - chosen]))
+    return torch.cat(parts, dim=1).cpu().numpy().astype(np.float64)
+
+
+def read_texts(model, root: Node, batch_tokens: int, count: Count) -> Iterator[Group]:
+    """Read all texts of the tree; yield them in groups, each ready to be continued."""
+    for chosen, pasts, logits in visit(model, start(root), batch_tokens, count, None):
+        rows = [row for row, pending in enumerate(chosen) for _ in pending.node.ends]
+        texts = [i for pending in chosen for i in pending.node.ends]
+        yield Group(texts, [chosen[row].node.stop for row in rows], Past.of([pasts[row] for row in rows]), logits[rows])

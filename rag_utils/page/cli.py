@@ -1,0 +1,107 @@
+"""The command `rag-companion`: run chapters, list them and their profiles, look after the data sets."""
+
+import ast
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from rag_utils.base.cache import CacheError
+from rag_utils.corpora import manifest
+from rag_utils.engine import profiles
+from rag_utils.engine.recordings import RecordingError
+from rag_utils.engine.weights import WeightsError
+from rag_utils.page import chapters
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False)
+data = typer.Typer(no_args_is_help=True, help="The public benchmarks: where they are, and how to get them.")
+app.add_typer(data, name="data")
+
+
+class Mode(StrEnum):
+    replay = "replay"
+    live = "live"
+    fresh = "fresh"
+
+
+@app.command()
+def run(
+    chapter: Annotated[str, typer.Argument(help="A chapter, such as 01_data_and_models.")],
+    parameter: Annotated[
+        list[str] | None, typer.Option("-p", "--parameter", help="NAME=VALUE; may be repeated.")
+    ] = None,
+    mode: Annotated[
+        Mode, typer.Option(help="replay recordings, record what is missing (live), or ignore recordings (fresh).")
+    ] = Mode.replay,
+) -> None:
+    """Execute one chapter. Without parameters the page in the book is renewed, with them the result goes to runs/."""
+    given = dict(_assignment(text) for text in parameter or [])
+    chapters.checked(chapter, given)
+    chapters.prepare(say=lambda text: typer.echo(text, err=True))
+    if mode is not Mode.replay:
+        typer.echo(f"{chapter}: executing, mode {mode.value}", err=True)
+        result = chapters.run(chapter, {**given, "mode": mode.value})
+    if mode is Mode.live and not given:  # the page is always made from recordings
+        result = chapters.run(chapter)
+    if mode is Mode.replay:
+        result = chapters.run(chapter, given)
+    typer.echo(result.relative_to(chapters.ROOT))
+
+
+@app.command()
+def build() -> None:
+    """Execute every chapter that changed since it was last executed here."""
+    chapters.build(say=typer.echo)
+
+
+@app.command(name="list")
+def list_chapters() -> None:
+    """The chapters and their parameters."""
+    for chapter in chapters.names():
+        typer.echo(chapter)
+        for name, default in chapters.parameters(chapter).items():
+            typer.echo(f"  -p {name}={default!r}")
+
+
+@app.command(name="profiles")
+def list_profiles() -> None:
+    """The profiles: which models they name and what they need."""
+    for profile in profiles.PROFILES.values():
+        typer.echo(f"{profile.name:12} {profile.reader} ({profile.dtype}, n = {profile.n}): {profile.needs}")
+
+
+@data.command()
+def status() -> None:
+    """Where each data set is, whether it is the right file, and its licence."""
+    for row in manifest.status():
+        state = "absent" if row.path is None else "ok" if row.ok else "wrong checksum"
+        typer.echo(f"{row.name:12} {state:15} {row.rows:5} rows  {row.licence}  {row.path or ''}".rstrip())
+
+
+@data.command()
+def fetch(name: Annotated[str, typer.Argument(help="A data set of `rag-companion data status`.")]) -> None:
+    """Download one data set into the cache and check it."""
+    typer.echo(manifest.fetch(name))
+
+
+def _assignment(text: str) -> tuple[str, object]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise ValueError(f"a parameter is written NAME=VALUE, got {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+def main() -> None:
+    """Run the command; an error that the reader can mend is one sentence, not a traceback."""
+    try:
+        app()
+    except (ValueError, CacheError, RecordingError, WeightsError, chapters.ChapterError) as error:
+        sys.exit(f"rag-companion: {error}")
+
+
+if __name__ == "__main__":
+    main()

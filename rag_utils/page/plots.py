@@ -1,0 +1,383 @@
+"""Figures with one look: a colour and a marker per method or condition, intervals, the published value dashed.
+
+Every function draws on an Axes and returns it; in a notebook write `_ = dot_interval(...)`. Nothing is told by colour
+alone. The same input gives the same bytes (`png`).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from io import BytesIO
+from itertools import pairwise
+from numbers import Real
+from pathlib import Path
+from textwrap import fill
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, NullLocator
+
+from rag_utils.base.names import check_name
+from rag_utils.engine.tree import Node
+
+STYLE = Path(__file__).with_name("companion.mplstyle")
+# Okabe and Ito, with brown for their orange, yellow and sky blue, which are below 3 to 1 on white
+BLACK, BLUE, VERMILLION, GREEN, PURPLE, BROWN = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#6B3A00"
+NEUTRAL = ("#444444", "o")
+DASHES = {"color": "#222222", "linestyle": (0, (3, 1.5)), "linewidth": 1.5}  # the published value, everywhere
+SIZES = {
+    "*": 13,
+    "X": 9.5,
+    "P": 9.5,
+    "p": 9,
+    "h": 9,
+    "8": 8,
+    "^": 8.5,
+    "v": 8.5,
+    "<": 8.5,
+    ">": 8.5,
+}  # to look alike; else 7.5
+
+CONDITIONS = {
+    "closed book": (BLACK, "X"),
+    "gold": (BLUE, "o"),
+    "hard negative": (VERMILLION, "s"),
+    "random passage": (PURPLE, "v"),
+    "retrieved": (GREEN, "D"),
+    "full context": (BROWN, "P"),
+}
+METHODS = {
+    "human": (BLACK, "*"),
+    "exact match": (VERMILLION, "X"),
+    "token F1": (BROWN, "s"),
+    "lexical match": (GREEN, "v"),
+    "entailment": (PURPLE, "P"),
+    "judge": (PURPLE, "h"),
+    "semantic entropy": (GREEN, "<"),
+    "perplexity": (BROWN, ">"),
+    "SePer soft": (BLUE, "D"),
+    "SePer hard": (BLACK, "d"),
+    "eRAG": (VERMILLION, "^"),
+    "DENSE": (GREEN, "p"),
+    "ECoRAG": (BROWN, "o"),
+    "MoI": (BLUE, (4, 1, 0)),  # a star of four points
+}
+WAYS = {"ours": (BLUE, "s"), "usual way": (VERMILLION, "o")}  # to compute the same
+UNCERTAINTIES = {  # drawn beside DENSE and semantic entropy
+    "discrete semantic entropy": (PURPLE, "8"),
+    "U_eigv": (BLUE, "h"),
+    "U_deg": (VERMILLION, "D"),
+    "KLE heat": (BROWN, "*"),
+    "KLE Matern": (BLACK, "^"),
+}
+PIPELINES = {"plain RAG": (BLACK, "s"), "DENSE-RAG": (GREEN, "8")}
+SIDES = {"certain": (BLUE, "^"), "uncertain": (VERMILLION, "v")}  # of a threshold
+MARKS = CONDITIONS | METHODS | WAYS | UNCERTAINTIES | PIPELINES | SIDES  # name -> (colour, marker); no two share both
+
+BETTER = {"higher": ", higher is better", "lower": ", lower is better", "neither": ""}
+TABLE_COLUMNS = ("group", "mark", "value", "low", "high")
+
+
+def use_style() -> None:
+    """Set the look of every figure that follows; once, after the imports of a notebook."""
+    plt.style.use(STYLE)
+
+
+def new_axes(height: float = 3.2, *, width: float = 5.2) -> Axes:
+    """An empty Axes in a figure of its own, in inches, in the style of the book; reads at 400 pixels if `width` stays.
+
+    raises : ValueError unless both are between 1 and 12
+    """
+    for name, value in (("height", height), ("width", width)):
+        if not 1 <= _finite(name, value) <= 12:
+            raise ValueError(f"{name}: got {value}, wanted 1 to 12 inches")
+    use_style()
+    return plt.subplots(figsize=(width, height))[1]
+
+
+def mark(name: str) -> tuple[str, str | tuple]:
+    """Colour and marker of a method or condition; ValueError with near names if it has none.
+
+    >>> mark("gold")
+    ('#0072B2', 'o')
+    """
+    return MARKS[check_name("method or condition", name, MARKS)]
+
+
+def axis_label(quantity: str, unit: str, better: str) -> str:
+    """Text of a value axis: what, in which unit, and which way is good.
+
+    unit   : "0-1", "nats", "tokens", ...; never empty
+    better : "higher", "lower", or "neither" for what has no good side
+    raises : ValueError for an empty text or another word
+
+    >>> axis_label("F1", "0-100", "higher")
+    'F1 (0-100), higher is better'
+    """
+    for name, text in (("quantity", quantity), ("unit", unit)):
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"{name}: got {text!r}, wanted text for the axis")
+    return f"{quantity} ({unit}){BETTER[check_name('better', better, BETTER)]}"
+
+
+def dot_interval(
+    ax: Axes,
+    estimates: Sequence,
+    labels: Sequence[str],
+    *,
+    quantity: str,
+    unit: str,
+    better: str,
+    rows: str,
+    marks: Sequence[str | None] | None = None,
+    published: float | Sequence[float | None] | None = None,
+    scale: float = 1,
+) -> Axes:
+    """One row per estimate, the first on top: a dot, its interval, and the published value dashed.
+
+    estimates : each with .value .low .high
+    labels    : one text per estimate, all different
+    quantity, unit, better : the value axis, see `axis_label`
+    rows      : what the rows are, the label of the other axis
+    marks     : one name from MARKS per estimate, or None for the neutral dot; left out, labels that are in MARKS have
+                their own mark and others the neutral dot
+    published : one value for all rows, or one per row with None where nothing is printed; in the unit of the axis
+    scale     : 100 to draw estimates on 0 to 1 in per cent; it applies to the estimates, not to `published`
+    raises    : ValueError for no rows, unequal lengths, labels that occur twice, values that are not finite
+    """
+    estimates, labels = list(estimates), list(labels)
+    n = len(labels)
+    if not n or len(estimates) != n or len(set(labels)) < n:
+        raise ValueError(f"wanted as many estimates as labels, all different, got {len(estimates)} and {labels}")
+    names = [label if label in MARKS else None for label in labels] if marks is None else list(marks)
+    if len(names) != n:
+        raise ValueError(f"marks: got {len(names)}, wanted {n}, one per row")
+    printed = [published] * n if published is None or isinstance(published, Real) else list(published)
+    if len(printed) != n:
+        raise ValueError(f"published: got {len(printed)} values, wanted one, or {n}")
+    _value_axis(ax, quantity, unit, better, rows)
+    factor = _finite("scale", scale)
+    for row, (estimate, name) in enumerate(zip(estimates, names, strict=True)):
+        _interval(ax, row, *(factor * getattr(estimate, part) for part in ("value", "low", "high")), name)
+    if isinstance(published, Real):
+        ax.axvline(_finite("published", published), **DASHES, zorder=1.5)
+    else:
+        for row, value in enumerate(printed):
+            if value is not None:
+                _printed(ax, row, _finite("published", value), 0.36)
+    if any(value is not None for value in printed):
+        _legend(ax, [_PRINTED])
+    _rows(ax, labels)
+    return ax
+
+
+def grouped_intervals(ax: Axes, table: pd.DataFrame, *, quantity: str, unit: str, better: str, rows: str) -> Axes:
+    """Several conditions on several data sets: a row per group, in it one dot and interval per mark.
+
+    table    : columns group, mark (a name from MARKS), value, low, high, and optionally published (NaN where nothing
+               is printed), all in the unit of the axis; groups and marks are drawn in the order of their first row
+    quantity, unit, better, rows : as in `dot_interval`
+    raises   : ValueError for missing columns, no rows, a group and mark that occur twice, values that are not finite
+    """
+    missing = [column for column in TABLE_COLUMNS if column not in table.columns]
+    if missing or table.empty:
+        raise ValueError(f"wanted rows with columns {TABLE_COLUMNS}, got {len(table)} rows, {list(table.columns)}")
+    if table.duplicated(["group", "mark"]).any():
+        raise ValueError(f"wanted each group and mark once, got {_first_double(table)} twice")
+    groups, names = list(dict.fromkeys(table["group"])), list(dict.fromkeys(table["mark"]))
+    handles = [_handle(name) for name in names]
+    step = 0.72 / len(names)
+    _value_axis(ax, quantity, unit, better, rows)
+    printed = False
+    for record in table.to_dict("records"):
+        row = groups.index(record["group"]) + step * (names.index(record["mark"]) - (len(names) - 1) / 2)
+        _interval(ax, row, record["value"], record["low"], record["high"], record["mark"])
+        if not pd.isna(record.get("published")):
+            _printed(ax, row, _finite("published", record["published"]), 0.55 * step)
+            printed = True
+    for border in range(1, len(groups)):
+        ax.axhline(border - 0.5, color="#BBBBBB", linewidth=0.8, zorder=1)
+    _legend(ax, handles + [_PRINTED] * printed)
+    _rows(ax, groups)
+    return ax
+
+
+def interval_lines(
+    ax: Axes,
+    table: pd.DataFrame,
+    *,
+    x: str,
+    x_label: str,
+    quantity: str,
+    unit: str,
+    better: str,
+    logarithmic: bool = False,
+) -> Axes:
+    """One line per mark over a number (samples, list length, position), with its interval at every point.
+
+    table    : columns `x` (numbers), mark, value, low, high, and optionally published, in the unit of the axis
+    x_label  : label of the horizontal axis with its unit
+    quantity, unit, better : the vertical axis, see `axis_label`
+    logarithmic : equal ratios are equal distances on the vertical axis
+    raises   : ValueError as in `grouped_intervals`, for an empty x_label, and for values <= 0 on a logarithmic axis
+    """
+    if not isinstance(x_label, str) or not x_label.strip():
+        raise ValueError(f"x_label: got {x_label!r}, wanted text for the axis")
+    wanted = (x, *TABLE_COLUMNS[1:])
+    if table.empty or any(column not in table.columns for column in wanted):
+        raise ValueError(f"wanted rows with columns {wanted}, got {len(table)} rows, {list(table.columns)}")
+    if table.duplicated([x, "mark"]).any():
+        raise ValueError(f"wanted each {x} and mark once")
+    if logarithmic and (table["low"] <= 0).any():
+        raise ValueError(f"a logarithmic axis wants values above 0, got {table['low'].min()}")
+    names = list(dict.fromkeys(table["mark"]))
+    handles, printed = [_handle(name) for name in names], False
+    places = sorted({_finite(x, place) for place in table[x]})
+    nearest = min((b - a for a, b in pairwise(places)), default=1.0)
+    for number, name in enumerate(names):
+        colour, marker = mark(name)
+        shift = 0.12 * nearest * (number - (len(names) - 1) / 2) / max(1, len(names) - 1)  # keeps intervals apart
+        part = table[table["mark"] == name].sort_values(x)
+        for value, low, high in part[["value", "low", "high"]].itertuples(index=False):
+            _ordered(value, low, high)
+        at = part[x].astype(float) + shift
+        ax.plot(at, part["value"], color=colour, **_point(marker), zorder=3)
+        ax.vlines(at, part["low"], part["high"], color=colour, linewidth=2, zorder=2)
+        if "published" in part and part["published"].notna().any():
+            ax.plot(at, part["published"], color=colour, linestyle=DASHES["linestyle"], linewidth=1.2, zorder=1.5)
+            printed = True
+    ax.set_xlabel(x_label)
+    ax.set_ylabel(_wrap_axis(axis_label(quantity, unit, better), 32))
+    ax.set_xticks(places, [f"{place:g}" for place in places])
+    if logarithmic:
+        ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_locator(NullLocator())
+    _legend(ax, handles + [_PRINTED] * printed)
+    return ax
+
+
+def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
+    """A bar for every segment of a prefix tree, at its place in the texts, and a row for every text.
+
+    name   : what a segment is called. Above a segment that texts share stands its name and in it tokens x texts, so that the tokens
+             saved are tokens x (texts - 1); at the end of a row its tokens and its name
+    raises : ValueError if a name is empty or a text ends where another goes on, which would have no row of its own
+    """
+    texts, rows = {}, {}
+    for node in reversed(list(root.walk())):
+        if node.children and node.ends:
+            raise ValueError(
+                f"prefix_tree: text {node.ends[0]} is the beginning of another, wanted texts with ends of their own"
+            )
+        if not name(node).strip():
+            raise ValueError(f"name: got {name(node)!r}, wanted text for the segment from token {node.start} on")
+        texts[id(node)] = len(node.ends) + sum(texts[id(child)] for child in node.children)
+    leaves = [node for node in root.walk() if not node.children]
+    longest = max(node.stop for node in leaves)
+    for row, node in enumerate(leaves):
+        rows[id(node)] = row
+        ax.barh(
+            row, len(node.tokens), left=node.start, height=0.5, color="white", edgecolor=BLUE, linewidth=1.4, zorder=3
+        )
+        ax.text(node.stop + longest / 60, row, f"{len(node.tokens)}  {name(node)}", va="center")
+    for node in reversed([node for node in root.walk() if node.children]):
+        below = [rows[id(child)] for child in node.children]
+        rows[id(node)] = row = (below[0] + below[-1]) / 2
+        ax.barh(
+            row, len(node.tokens), left=node.start, height=0.5, color=BLUE, edgecolor="white", linewidth=1.4, zorder=3
+        )
+        ax.vlines(node.stop, min(below), max(below), color=NEUTRAL[0], linewidth=1.2, zorder=2)
+        middle = node.start + len(node.tokens) / 2
+        ax.text(
+            middle, row, f"{len(node.tokens)} × {texts[id(node)]}", ha="center", va="center", color="white", zorder=4
+        )
+        ax.text(middle, row - 0.34, name(node), ha="center", va="bottom")
+    ax.set_xlim(0, 1.42 * longest)
+    ax.set_ylim(len(leaves) - 0.4, -0.8)
+    ax.set_xticks([place for place in ax.get_xticks() if place <= longest])
+    ax.set_yticks([])
+    ax.grid(axis="y", visible=False)
+    ax.set_xlabel("place in the text (tokens)")
+    ax.set_ylabel("texts")
+    fills = {"shared": BLUE, "of one text": "white"}
+    _legend(ax, [Patch(facecolor=fill, edgecolor=BLUE, label=label) for label, fill in fills.items()])
+    return ax
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as PNG, the same bytes for the same figure: fixed resolution, no date, no program name."""
+    out = BytesIO()
+    figure.savefig(out, format="png", dpi=160, facecolor="white", metadata={"Software": None})
+    return out.getvalue()
+
+
+_PRINTED = Line2D([], [], **DASHES, label="published")
+
+
+def _value_axis(ax: Axes, quantity: str, unit: str, better: str, rows: str) -> None:
+    if not isinstance(rows, str) or not rows.strip():
+        raise ValueError(f"rows: got {rows!r}, wanted text for the axis")
+    ax.set_xlabel(_wrap_axis(axis_label(quantity, unit, better), 40))
+    ax.set_ylabel(rows)
+
+
+def _rows(ax: Axes, labels: Sequence[str]) -> None:
+    ax.set_yticks(range(len(labels)), [_wrap(label, 18) for label in labels])
+    ax.set_ylim(len(labels) - 0.45, -0.55)  # the first row on top
+    ax.grid(axis="y", visible=False)
+
+
+def _interval(ax: Axes, row: float, value: float, low: float, high: float, name: str | None) -> None:
+    _ordered(value, low, high)
+    colour, marker = NEUTRAL if name is None else mark(name)
+    ax.plot([low, high], [row, row], color=colour, linewidth=2, solid_capstyle="butt", zorder=2)
+    ax.plot([value], [row], color=colour, **_point(marker), zorder=3)
+
+
+def _ordered(value: float, low: float, high: float) -> None:
+    for name, number in (("value", value), ("low", low), ("high", high)):
+        _finite(name, number)
+    if low > high:
+        raise ValueError(f"wanted low <= high, got {low} and {high}")
+
+
+def _printed(ax: Axes, row: float, value: float, half: float) -> None:
+    ax.plot([value, value], [row - half, row + half], **DASHES, zorder=2.5)
+
+
+def _handle(name: str) -> Line2D:
+    colour, marker = mark(name)
+    return Line2D([], [], color=colour, **_point(marker), label=name)
+
+
+def _point(marker: str | tuple) -> dict:
+    return {"marker": marker, "markersize": SIZES.get(marker, 7.5), "markeredgecolor": "white", "markeredgewidth": 0.6}
+
+
+def _legend(ax: Axes, handles: Iterable[Line2D | Patch]) -> None:
+    ax.legend(handles=list(handles), loc="lower right", bbox_to_anchor=(1, 1.01), ncols=2, borderaxespad=0)
+
+
+def _wrap(text: str, width: int) -> str:
+    return fill(str(text), width, break_long_words=False)
+
+
+def _wrap_axis(text: str, width: int) -> str:
+    """The label of a value axis; where it does not fit on one line, the good direction has a line of its own."""
+    what, _, way = text.rpartition(", ") if text.endswith(" is better") else (text, "", "")
+    return text if len(text) <= width else "\n".join(filter(None, (_wrap(what, width), way)))
+
+
+def _first_double(table: pd.DataFrame) -> Mapping:
+    return table.loc[table.duplicated(["group", "mark"]), ["group", "mark"]].iloc[0].to_dict()
+
+
+def _finite(name: str, value) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name}: got {value!r}, wanted a finite number")
+    return float(value)
