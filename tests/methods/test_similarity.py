@@ -3,7 +3,6 @@
 import json
 import math
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_utils import retrieve, similarity
+from rag_utils.base.cache import ROOT
 from rag_utils.similarity import bertscore, bertscores, bleu, rouge_l
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((Path(__file__).parent / "parity" / "bertscore.json").read_text())
+PARITY = json.loads((ROOT / "tests" / "parity" / "bertscore.json").read_text())
 VOCABULARY = ["red", "fox", "hen", "house", "noon"]
 texts = st.lists(st.sampled_from(VOCABULARY), max_size=7).map(" ".join)
 references = st.lists(texts, min_size=1, max_size=3)

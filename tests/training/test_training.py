@@ -1,6 +1,5 @@
 """The training script on a tiny model: what it trains on, going on after a stop, and an adapter that is merged as peft would."""
 
-import importlib.util
 import itertools
 import json
 import random
@@ -10,6 +9,7 @@ import pandas as pd
 import pytest
 import tiny
 import torch
+from scripts import script
 
 from experiments import results
 from rag_utils import data
@@ -17,13 +17,6 @@ from rag_utils.base.cache import ROOT
 from rag_utils.engine import profiles, weights
 
 WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "gorse", "heron", "inlet", "juniper", "kelp", "larch"]
-
-
-def script(name):
-    spec = importlib.util.spec_from_file_location(f"training_{name}", ROOT / "training" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture

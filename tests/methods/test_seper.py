@@ -1,7 +1,6 @@
 """SePer: clusters, soft and hard belief, utility; cases by hand, properties, the authors' code, wrong formulas that must fail."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from rag_utils.base.cache import ROOT
 from rag_utils.seper import cluster, cluster_weights, hard, sample_weights, soft, utility
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((Path(__file__).parent / "parity" / "seper.json").read_text())
-ENTROPY = json.loads((Path(__file__).parent / "parity" / "semantic_entropy.json").read_text())
+PARITY = json.loads((ROOT / "tests" / "parity" / "seper.json").read_text())
+ENTROPY = json.loads((ROOT / "tests" / "parity" / "semantic_entropy.json").read_text())
 each_case = pytest.mark.parametrize("case", PARITY["cases"], ids=lambda case: f"{len(case['kernel'][0])} answers")
 WEIGHTINGS = ["likelihood", "frequency"]
 

@@ -4,7 +4,6 @@ import json
 import math
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import linalg
 
+from rag_utils.base.cache import ROOT
 from rag_utils.dense import adjacency, chunk_roles, contexts_without_one, degree_entropy, refine, single_edit_contexts
 from rag_utils.uncertainty import degree_uncertainty, discrete_semantic_entropy
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((Path(__file__).parent / "parity" / "dense_reference.json").read_text())
+PARITY = json.loads((ROOT / "tests" / "parity" / "dense_reference.json").read_text())
 each_case = pytest.mark.parametrize("case", PARITY["cases"], ids=lambda case: case["name"])
 entailments = st.integers(1, 7).flatmap(lambda n: arrays.arrays(bool, (n, n)))
 NAN = math.nan

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_utils.answers import exact_match
+from rag_utils.base.cache import ROOT
 from rag_utils.erag import annotate, rank_metrics
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((Path(__file__).parent / "parity" / "erag.json").read_text())
+PARITY = json.loads((ROOT / "tests" / "parity" / "erag.json").read_text())
 each_case = pytest.mark.parametrize("case", PARITY["cases"], ids=lambda case: case["name"])
 NAMES = {"map": "AP", "recip_rank": "RR", "ndcg": "nDCG", "P": "P", "recall": "R", "success": "Success"}
 WHOLE = ["AP", "RR", "nDCG", "P", "R", "Success"]

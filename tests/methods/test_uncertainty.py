@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import linalg
 
+from rag_utils.base.cache import ROOT
 from rag_utils.uncertainty import (
     degree_uncertainty,
     discrete_semantic_entropy,
@@ -22,7 +22,7 @@ from rag_utils.uncertainty import (
 )
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-FOLDER = Path(__file__).parent / "parity"
+FOLDER = ROOT / "tests" / "parity"
 ENTROPY = json.loads((FOLDER / "semantic_entropy.json").read_text())
 GRAPH = json.loads((FOLDER / "uncertainty_graph.json").read_text())
 each_graph = pytest.mark.parametrize("case", GRAPH["cases"], ids=lambda case: case["name"])

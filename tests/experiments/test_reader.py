@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from test_training import script as training_script
+from scripts import script as training_script
 
 from rag_utils import data, lm, prompts
 from rag_utils.corpora.companion import COMPANION

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from itertools import pairwise, permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from rag_utils.base.cache import ROOT
 from rag_utils.moi import (
     cyclic_orders,
     fit,
@@ -24,7 +24,7 @@ from rag_utils.moi import (
 )
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=30)
-PARITY = json.loads((Path(__file__).parent / "parity" / "moi_reference.json").read_text())
+PARITY = json.loads((ROOT / "tests" / "parity" / "moi_reference.json").read_text())
 CYCLIC, RANDOM = PARITY["cyclic_example"], PARITY["random_3N_example"]
 POSITION, UTILITY = np.array(RANDOM["true_a"]), np.array(RANDOM["true_u"])
 

@@ -5,7 +5,6 @@ import json
 import math
 import random
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_utils import retrieve
+from rag_utils.base.cache import ROOT
 from rag_utils.data import Passage, Question
 from rag_utils.retrieve import bm25, dense, evaluate, hard_negatives, own_distractors, own_passages, qrels, ranking
 
-PARITY = json.loads((Path(__file__).parent / "parity" / "ranking_metrics.json").read_text())
+PARITY = json.loads((ROOT / "tests" / "parity" / "ranking_metrics.json").read_text())
 WORDS = ["red", "fox", "hen", "house", "blue", "whale", "noon", "sings"]  # none is a stop word
 
 

@@ -4,7 +4,6 @@ import json
 import math
 import re
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
+from rag_utils.base.cache import ROOT
 from rag_utils.ecorag import (
     LABELS,
     compress,
@@ -25,7 +25,7 @@ from rag_utils.ecorag import (
 )
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((Path(__file__).parent / "parity" / "ecorag_reference.json").read_text())
+PARITY = json.loads((ROOT / "tests" / "parity" / "ecorag_reference.json").read_text())
 FLAGS = (True, False)
 BY_HAND = {  # closed book, with the sentence, with a strong sentence and this one
     (False, True, True): "strong",

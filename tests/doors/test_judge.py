@@ -14,7 +14,7 @@ import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_training import script
+from scripts import script
 
 from experiments.measure import SYSTEM_TITLES
 from rag_utils import judge

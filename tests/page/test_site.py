@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 BUILD = "`make test` or `.venv/bin/jupyter-book build . -W -n --keep-going`"
 HOST = "127.0.0.1"
