@@ -1,46 +1,129 @@
-"""A prompt put to a model: the text in the form that the prompt asks for, and which of a few words the model would say next."""
+"""A reader asked many questions under several conditions, one row per question and condition; intervals and differences of such rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 
-import numpy as np
+import pandas as pd
 
+from rag_utils import answers, lm, stats
+from rag_utils.base.names import check_name
+from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
-from rag_utils.prompts import Prompt
+from rag_utils.prompts import Prompt, prompt_text
 
-VERDICTS = ("entailment", "contradiction", "neutral")
+CLOSED, GOLD, NEGATIVE = "closed book", "gold", "hard negative"
 
 
-def filled(model: LanguageModel, prompt: Prompt, **slots) -> str:
-    """The prompt with its slots filled, as a message in the model's chat form if the prompt asks for that.
+@cache
+def reader(profile: str, mode: str, chapter: str | None = None) -> LanguageModel:
+    """The profile's reader, loaded once per process; arguments as in `lm.load`.
 
-    slots  : as in `Prompt.fill`, documents among them
-    raises : ValueError as `Prompt.fill` and `LanguageModel.chat` do
+    chapter : whose recordings the calls belong to; None for calls that see the text of a benchmark
     """
-    text = prompt.fill(**slots)
-    return model.chat(text) if prompt.chat else text
+    return lm.load(profile, mode=mode, chapter=chapter)
 
 
-def word_log_likelihoods(model: LanguageModel, texts: Sequence[str], words: Sequence[str]) -> np.ndarray:
-    """How likely each of some words is as what follows each text.
+def facts(**models: LanguageModel) -> dict:
+    """What a table says of the models that made it: {"fingerprints": {profile: fingerprint}}, None left out."""
+    return {"fingerprints": {model.profile.name: model.fingerprint for model in models.values() if model is not None}}
 
-    A verdict is read off these and not off a generated reply, so that every reply can be parsed and the distance to the decision is known.
 
-    words   : continuations as they are tokenised, with their leading space where they have one
-    returns : (texts, words) nats, each the sum over the word's tokens
+def ask(
+    reader: LanguageModel,
+    questions: Sequence[Question],
+    prompt: Prompt,
+    *,
+    passages: Mapping[str, Sequence[Passage]] | None = None,
+    condition: str,
+    max_new_tokens: int = 24,
+) -> pd.DataFrame:
+    """The reader's greedy answer to each question and what it is worth.
+
+    passages : per question id the passages to show, best first; None asks without any. A question with no passage is left out and
+               counted in the `attrs["left_out"]` of the result
+    returns  : columns id, condition, reply, one per answer metric (0-1), log_likelihood (nats, sum over the reply), tokens, unparsable
+               (1 if nothing is left of the reply after normalisation)
     """
-    said = model.log_likelihood([text for text in texts for _ in words], list(words) * len(texts))
-    return np.array([tokens.sum() for tokens in said]).reshape(len(texts), len(words))
+    asked = [question for question in questions if passages is None or passages.get(question.id)]
+    texts = [
+        prompt_text(reader, prompt, question, None if passages is None else passages[question.id]) for question in asked
+    ]
+    replies = [samples[0] for samples in reader.generate(texts, max_new_tokens=max_new_tokens)] if texts else []
+    rows = [
+        {
+            "id": question.id,
+            "condition": condition,
+            "reply": reply.text.strip(),
+            **{name: metric(reply.text, question.answers) for name, metric in answers.METRICS.items()},
+            "log_likelihood": reply.log_likelihood,
+            "tokens": len(reply.token_ids),
+            "unparsable": int(not answers.normalize(reply.text)),
+        }
+        for question, reply in zip(asked, replies, strict=True)
+    ]
+    table = pd.DataFrame(rows)
+    table.attrs["left_out"] = len(questions) - len(asked)
+    return table
 
 
-def entailment(
-    model: LanguageModel, prompt: Prompt, questions: Sequence[str], premises: Sequence[str], hypotheses: Sequence[str]
-) -> np.ndarray:
-    """How likely the model finds each verdict on whether a premise entails a hypothesis.
+def conditions(
+    reader: LanguageModel,
+    questions: Sequence[Question],
+    negatives: Mapping[str, Sequence[Passage]],
+    *,
+    closed: Prompt,
+    read: Prompt,
+    max_new_tokens: int = 24,
+) -> pd.DataFrame:
+    """Every question closed book, with its gold passages, and with passages that look right and hold no answer."""
+    gold = {question.id: question.gold for question in questions}
+    length = {"max_new_tokens": max_new_tokens}
+    tables = [
+        ask(reader, questions, closed, condition=CLOSED, **length),
+        ask(reader, questions, read, passages=gold, condition=GOLD, **length),
+        ask(reader, questions, read, passages=negatives, condition=NEGATIVE, **length),
+    ]
+    table = pd.concat(tables, ignore_index=True)
+    table.attrs["left_out"] = {one["condition"].iloc[0]: one.attrs["left_out"] for one in tables if len(one)}
+    return table
 
-    prompt  : with the slots question, premise and hypothesis, asks for one of VERDICTS
-    returns : (n, 3) nats, in the order of VERDICTS
-    source  : DENSE, eq. 5 and appendix B.2, where the word that is generated counts
+
+def intervals(table: pd.DataFrame, metric: str, *, by: Sequence[str] = ("condition",), seed: int = 0) -> pd.DataFrame:
+    """Mean and bootstrap interval over questions of one metric, for each group of rows in the order in which it first appears.
+
+    returns : the columns of `by`, then value, low, high, n, unparsed
+    raises  : ValueError for an unknown metric or a group with fewer than two questions
     """
-    triples = zip(questions, premises, hypotheses, strict=True)
-    texts = [filled(model, prompt, question=q, premise=premise, hypothesis=other) for q, premise, other in triples]
-    return word_log_likelihoods(model, texts, VERDICTS)
+    _known(metric)
+    rows = []
+    for names, part in table.groupby(list(by), sort=False):
+        estimate = stats.mean_interval(part[metric], groups=part["id"], rng=seed)
+        numbers = {name: getattr(estimate, name) for name in ("value", "low", "high", "n")}
+        rows.append(dict(zip(by, names, strict=True)) | numbers | {"unparsed": int(part["unparsable"].sum())})
+    return pd.DataFrame(rows)
+
+
+def differences(
+    table: pd.DataFrame, metric: str, *, against: str = CLOSED, column: str = "condition", seed: int = 0
+) -> pd.DataFrame:
+    """How much each condition adds to the one it is held against, question by question.
+
+    returns : index condition; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)
+    raises  : ValueError for an unknown metric or condition
+    """
+    _known(metric)
+    wide = table.pivot(index="id", columns=column, values=metric)[list(dict.fromkeys(table[column]))]
+    check_name(column, against, wide.columns)
+    rows = {}
+    for name in wide.columns.drop(against):
+        both = wide[[name, against]].dropna()
+        rows[name] = stats.paired_difference(both[name], both[against], rng=seed)
+    found = pd.DataFrame(
+        {name: [getattr(row, name) for row in rows.values()] for name in ("value", "low", "high", "n", "p_value")},
+        index=pd.Index(rows, name=column),
+    )
+    return found.assign(p_holm=stats.holm(found["p_value"]))
+
+
+def _known(metric: str) -> str:
+    return check_name("metric", metric, answers.METRICS)

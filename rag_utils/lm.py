@@ -338,6 +338,18 @@ class LanguageModel:
             )
 
 
+def word_log_likelihoods(model: LanguageModel, texts: Sequence[str], words: Sequence[str]) -> np.ndarray:
+    """How likely each of some words is as what follows each text.
+
+    A verdict is read off these and not off a generated reply, so that every reply can be parsed and the distance to the decision is known.
+
+    words   : continuations as they are tokenised, with their leading space where they have one
+    returns : (texts, words) nats, each the sum over the word's tokens
+    """
+    scores = model.log_likelihood([text for text in texts for _ in words], list(words) * len(texts))
+    return np.array([tokens.sum() for tokens in scores]).reshape(len(texts), len(words))
+
+
 def _recording_files(chapter: str | None) -> list[Path]:
     if chapter:
         return [RECORDINGS / f"{chapter}.jsonl"]

@@ -80,6 +80,22 @@ def load(name: str | Path) -> Prompt:
     return Prompt(plain, template, chat=plain.endswith(".chat"))
 
 
+def prompt_text(reader, prompt: Prompt, question=None, documents: Sequence | None = None, **slots: str) -> str:
+    """What a model is shown: the prompt with its slots filled, as a message in the model's chat form if the prompt asks for that.
+
+    reader    : has `.chat(message)`, as `lm.LanguageModel` does
+    question  : its text, or an object with `.text`; None where the prompt has no such slot
+    documents : texts, or objects with `.text`, best first; None without any. Only the text is shown, a title is not
+    raises    : ValueError as `Prompt.fill`, or if the model has no chat form
+    """
+    if question is not None:
+        slots["question"] = getattr(question, "text", question)
+    if documents is not None:
+        slots["documents"] = [getattr(document, "text", document) for document in documents]
+    text = prompt.fill(**slots)
+    return reader.chat(text) if prompt.chat else text
+
+
 FORMS = {
     label: (load(closed), load(read))
     for label, closed, read in (

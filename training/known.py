@@ -8,7 +8,6 @@ the adapter is asked plainly, the one without it after three worked examples.
 
 import csv
 
-from experiments import measure
 from rag_utils import answers, lm, prompts
 from rag_utils.corpora.companion import COMPANION
 from rag_utils.data import Question, load
@@ -19,7 +18,7 @@ SAMPLES, NEW_TOKENS, SEED = 10, 16, 0
 
 def right_of_ten(reader: lm.LanguageModel, questions: list[Question], prompt: prompts.Prompt) -> list[int]:
     """Per question how many of ten samples are exactly right."""
-    texts = [measure.prompt_text(reader, prompt, question, None) for question in questions]
+    texts = [prompts.prompt_text(reader, prompt, question) for question in questions]
     drawn = reader.generate(texts, n=SAMPLES, temperature=1.0, max_new_tokens=NEW_TOKENS, seed=SEED)
     return [
         int(sum(answers.exact_match(sample.text, question.answers) for sample in samples))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from experiments.benchmarks import sample
 from experiments.dense_rag.contexts import (
     SEMANTIC,
     WHOLE,
@@ -39,7 +40,6 @@ from experiments.dense_rag.refinement import (
     understood,
 )
 from experiments.dense_thresholds.rephrasing import faithful, rephrase
-from experiments.measure import sample
 from rag_utils import answers, data, retrieve
 from rag_utils.corpora import manifest
 from rag_utils.data import Passage, Question

@@ -13,13 +13,12 @@ from itertools import combinations
 
 import numpy as np
 
-from experiments import asking
 from experiments.dense_rag.contexts import Case, Context
 from rag_utils import dense
 from rag_utils.data import Question
 from rag_utils.judge import THRESHOLD, Judge
-from rag_utils.lm import LanguageModel
-from rag_utils.prompts import Prompt
+from rag_utils.lm import LanguageModel, word_log_likelihoods
+from rag_utils.prompts import Prompt, prompt_text
 
 
 @dataclass(frozen=True)
@@ -150,8 +149,8 @@ def ask_with(
 def filled(reader: LanguageModel, settings: Settings, question: str, context: Context) -> str:
     """What the reader is shown: the question with the context's chunks, or, of one chunk left out, without any."""
     if not context:
-        return asking.filled(reader, settings.closed, question=question)
-    return asking.filled(reader, settings.read, question=question, documents=list(context))
+        return prompt_text(reader, settings.closed, question=question)
+    return prompt_text(reader, settings.read, question=question, documents=list(context))
 
 
 def sufficiency(asker: LanguageModel, questions: Sequence[Question], prompt: Prompt) -> Callable:
@@ -162,8 +161,8 @@ def sufficiency(asker: LanguageModel, questions: Sequence[Question], prompt: Pro
     text_of = {question.id: question.text for question in questions}
 
     def weigh(keys: list[tuple[str, Context]]) -> list[float]:
-        texts = [asking.filled(asker, prompt, question=text_of[name], documents=list(own)) for name, own in keys]
-        found = asking.word_log_likelihoods(asker, texts, ("Yes", "No"))
+        texts = [prompt_text(asker, prompt, question=text_of[name], documents=list(own)) for name, own in keys]
+        found = word_log_likelihoods(asker, texts, ("Yes", "No"))
         return (found[:, 0] - found[:, 1]).tolist()
 
     return weigh

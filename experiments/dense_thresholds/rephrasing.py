@@ -12,14 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from experiments.asking import filled
-from experiments.measure import prompt_text
 from rag_utils import answers, dense
 from rag_utils.data import Passage, Question
 from rag_utils.engine.tree import prefix_tree, size
 from rag_utils.judge import Judge
 from rag_utils.lm import Generation, LanguageModel
-from rag_utils.prompts import Prompt
+from rag_utils.prompts import Prompt, prompt_text
 
 Replies = dict[str, list[Generation]]  # question id -> its replies
 
@@ -31,7 +29,7 @@ def rephrase(asker: LanguageModel, texts: Sequence[str], prompt: Prompt, *, max_
     returns : one string per text; a reply that is empty gives the text itself, which is then an edit that changes nothing
     source  : DENSE, eq. 3. A small model leaves things out, and nothing here checks that: see `faithful`
     """
-    asked = [filled(asker, prompt, text=text) for text in texts]
+    asked = [prompt_text(asker, prompt, text=text) for text in texts]
     replies = asker.generate(asked, max_new_tokens=max_new_tokens)
     return [said[0].text.strip() or text for text, said in zip(texts, replies, strict=True)]
 
@@ -185,7 +183,7 @@ def cost(
     """
     wording = {}
     for text in {passage.text for question in questions for passage in shown[question.id]}:
-        asked = filled(reader, rephrase_prompt, text=text)
+        asked = prompt_text(reader, rephrase_prompt, text=text)
         wording[text] = reader.count_tokens(asked) + reader.count_tokens(rephrased[text])
     table = []
     for question in questions:

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from experiments import asking
+from experiments.benchmarks import sample
 from experiments.dense_thresholds.rephrasing import faithful, filtered, lost, rephrase, replies_under_edits, samples
-from experiments.measure import sample
 from experiments.seper_validity.beliefs import Drawn
 from rag_utils import answers, data, dense, retrieve, seper, similarity, uncertainty
 from rag_utils.corpora import manifest
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
 from rag_utils.lm import Generation, LanguageModel
+from rag_utils.measures import dense as dense_measure
 from rag_utils.prompts import Prompt
 from rag_utils.stats import mean_interval, statistic_interval
 
@@ -53,7 +53,7 @@ def entailment(
     source  : DENSE, eq. 5 and appendix B.2. There the word that is generated counts; here their likelihoods are compared, so that every
               reply can be parsed and the distance to the decision is known
     """
-    found = asking.entailment(asker, prompt, questions, premises, hypotheses)
+    found = dense_measure.entailment(asker, prompt, questions, premises, hypotheses)
     return found[:, 0] - found[:, 1:].max(axis=1)
 
 

@@ -14,15 +14,14 @@ from pathlib import Path
 import numpy as np
 from scipy.special import softmax
 
-from experiments import asking
 from rag_utils import ecorag
 from rag_utils.answers import normalize
 from rag_utils.base.cache import ROOT
 from rag_utils.base.names import check_name
 from rag_utils.corpora.chunking import split_sentences
 from rag_utils.data import Passage, Question
-from rag_utils.lm import LanguageModel
-from rag_utils.prompts import Prompt
+from rag_utils.lm import LanguageModel, word_log_likelihoods
+from rag_utils.prompts import Prompt, prompt_text
 from rag_utils.retrieve import DECIMALS, Encoder, ranking, remembering
 
 Retrieved = Mapping[str, Sequence[Passage]]  # question id -> passages, best first
@@ -275,8 +274,8 @@ def asked_evaluator(
 
     def probability(questions: Sequence[str], kept: Sequence[Sequence[str]]) -> np.ndarray:
         pairs = zip(questions, kept, strict=True)
-        texts = [asking.filled(reader, prompt, question=one, documents=own) for one, own in pairs]
-        said = asking.word_log_likelihoods(reader, texts, verdicts)
+        texts = [prompt_text(reader, prompt, question=one, documents=own) for one, own in pairs]
+        said = word_log_likelihoods(reader, texts, verdicts)
         return softmax(said, axis=1)[:, 0].round(DECIMALS)
 
     return probability

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from experiments.asking import CLOSED
+from experiments.benchmarks import sample
 from experiments.ecorag_ablations import compressors
 from experiments.ecorag_ablations.compressors import Kept, Retrieved, Score, pieces, shown
-from experiments.measure import CLOSED, prompt_text, sample
 from rag_utils import answers, data, ecorag, retrieve
 from rag_utils.corpora import manifest
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
-from rag_utils.prompts import Prompt
+from rag_utils.prompts import Prompt, prompt_text
 
 OWN = ("hotpotqa", "musique")  # benchmarks whose questions come with their paragraphs
 

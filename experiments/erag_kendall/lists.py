@@ -12,14 +12,13 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from experiments.asking import word_log_likelihoods
-from experiments.measure import prompt_text, sample
+from experiments.benchmarks import sample
 from rag_utils import answers, data, erag, retrieve, similarity
 from rag_utils.base.names import check_name
 from rag_utils.corpora import manifest
 from rag_utils.data import Passage, Question
-from rag_utils.lm import LanguageModel
-from rag_utils.prompts import Prompt
+from rag_utils.lm import LanguageModel, word_log_likelihoods
+from rag_utils.prompts import Prompt, prompt_text
 from rag_utils.retrieve import Run, ranking
 from rag_utils.stats import correlation, correlation_difference, holm
 

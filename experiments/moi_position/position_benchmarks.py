@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from experiments.measure import sample
+from experiments.benchmarks import sample
 from experiments.moi_position.permutations import (
     ALONE,
     CYCLIC,

@@ -13,13 +13,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from experiments.asking import filled
 from experiments.moi_position.permutations import CYCLIC, Orders, Shown, gold_places, label, parse, reciprocal_rank
 from experiments.moi_position.rerankers import parse_listwise
 from rag_utils import answers, similarity
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
-from rag_utils.prompts import Prompt
+from rag_utils.prompts import Prompt, prompt_text
 
 SCORES = {**answers.METRICS, "rouge_l": similarity.rouge_l}  # name -> score(reply, references)
 
@@ -175,7 +174,7 @@ def listwise(
         for run, order in enumerate(some):
             lines = [f"[{i}] {' '.join(shown[name][place].text.split())}" for i, place in enumerate(order, 1)]
             keys.append((name, run, list(order)))
-            texts.append(filled(asker, prompt, question=by_id[name].text, passages="\n".join(lines)))
+            texts.append(prompt_text(asker, prompt, by_id[name], passages="\n".join(lines)))
     found = []
     replies = asker.generate(texts, max_new_tokens=max_new_tokens)
     for (name, run, order), reply in zip(keys, replies, strict=True):

@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
-from experiments import asking
-from experiments.measure import CLOSED, GOLD, NEGATIVE, prompt_text, sample
+from experiments.asking import CLOSED, GOLD, NEGATIVE
+from experiments.benchmarks import sample
 from rag_utils import answers, data, retrieve, seper, similarity, uncertainty
 from rag_utils.base.names import check_name
 from rag_utils.corpora import manifest
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
-from rag_utils.lm import Generation, LanguageModel
-from rag_utils.prompts import Prompt
+from rag_utils.lm import Generation, LanguageModel, word_log_likelihoods
+from rag_utils.prompts import Prompt, prompt_text
 from rag_utils.stats import PERMUTATIONS, Correlation, correlation, correlation_difference, holm
 
 Drawn = dict[tuple[str, str], list[Generation]]  # (question id, context) -> samples
@@ -280,13 +280,13 @@ def asked_judge(
     for (name, condition), replies in drawn.items():
         best = max(replies, key=lambda reply: reply.log_likelihood).text.strip()
         slots = {"question": by_id[name].text, "reference": by_id[name].answers[0], "answer": best or "no answer"}
-        asked[name, condition] = asking.filled(reader, prompt, **slots)
+        asked[name, condition] = prompt_text(reader, prompt, **slots)
     return dict(zip(asked, said_yes(reader, list(asked.values())).tolist(), strict=True))
 
 
 def said_yes(reader: LanguageModel, texts: Sequence[str]) -> np.ndarray:
     """The probability of "Yes" against "No" as what follows each text, (texts,)."""
-    return softmax(asking.word_log_likelihoods(reader, texts, ("Yes", "No")), axis=1)[:, 0].round(6)
+    return softmax(word_log_likelihoods(reader, texts, ("Yes", "No")), axis=1)[:, 0].round(6)
 
 
 def benchmark(
@@ -353,7 +353,7 @@ def evouna_asked(asker: LanguageModel, n: int, *, prompt: Prompt) -> tuple[pd.Da
     """
     judged = sorted(data.load_judged("evouna_nq"), key=lambda question: data.question_id(question.question))[:n]
     asked = {
-        (question.id, answer.system, place): asking.filled(
+        (question.id, answer.system, place): prompt_text(
             asker, prompt, question=question.question, reference=gold, answer=answer.text
         )
         for question in judged

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
-from experiments import asking
 from experiments.seper_validity import warping
 from experiments.seper_validity.beliefs import Agreed, Drawn, agreements, asked_on, drawn_on, meanings, prompts_of
 from rag_utils import seper
 from rag_utils.data import Question
 from rag_utils.judge import Judge
 from rag_utils.lm import LanguageModel
+from rag_utils.measures import dense as dense_measure
 from rag_utils.prompts import Prompt
 
 CODE = {
@@ -128,7 +128,7 @@ def directed(
     """SePer with a language model as judge of what follows from what; every distinct pair is asked once, each way.
 
     agreed  : as `beliefs.agreements` returns it for drawn; clusters are made by it, in every column
-    prompt  : with the slots question, premise and hypothesis, asks for one of `asking.VERDICTS`
+    prompt  : with the slots question, premise and hypothesis, asks for one of `VERDICTS`
     returns : columns id, condition; soft_forward (does the answer follow from the sample?), soft_backward (the sample from the answer?) and
               soft_larger, the larger of both ways, with P("entailment") among the three words as kernel; hard_forward (clusters whose
               first member entails the answer: likeliest word "entailment") and hard_consistent ("contradiction" the likeliest word
@@ -142,7 +142,7 @@ def directed(
         for reply in replies:
             said = reply.text.strip() or "no answer"
             wanted |= {(text, said, answer): None, (text, answer, said): None}
-    shares = softmax(asking.entailment(asker, prompt, *zip(*wanted, strict=True)), axis=1)
+    shares = softmax(dense_measure.entailment(asker, prompt, *zip(*wanted, strict=True)), axis=1)
     judged = dict(zip(wanted, shares, strict=True))
     table = []
     for (name, condition), replies in drawn.items():

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripts import script
 
-from experiments.measure import SYSTEM_TITLES
+from experiments.benchmarks import SYSTEM_TITLES
 from rag_utils import judge
 from rag_utils.base.cache import ROOT
 from rag_utils.data import SYSTEMS, Contrast, Judged, JudgedAnswer

@@ -5,9 +5,11 @@ import pytest
 import tiny
 from scipy.special import softmax
 
-from experiments import asking
 from rag_utils import lm, prompts
 from rag_utils.engine import weights
+from rag_utils.lm import word_log_likelihoods
+from rag_utils.measures.dense import VERDICTS, entailment
+from rag_utils.prompts import prompt_text
 
 
 @pytest.fixture(scope="module")
@@ -31,21 +33,21 @@ class Told:
 
 def test_a_message_is_put_into_the_chat_form_and_a_text_is_not():
     said = {form: prompts.Prompt("mine", "Is $text so?", chat=form) for form in (False, True)}
-    assert asking.filled(Told({}), said[False], text="it") == "Is it so?"
-    assert asking.filled(Told({}), said[True], text="it") == "<user>Is it so?</user>"
+    assert prompt_text(Told({}), said[False], text="it") == "Is it so?"
+    assert prompt_text(Told({}), said[True], text="it") == "<user>Is it so?</user>"
     with pytest.raises(ValueError, match="slots"):
-        asking.filled(Told({}), said[True], question="it")
+        prompt_text(Told({}), said[True], question="it")
 
 
 def test_a_word_counts_with_all_its_tokens():
     nats = {("a", "Yes"): [-1.0, -2.0], ("a", "No"): [-0.5], ("b", "Yes"): [-0.1], ("b", "No"): [-4.0, -0.5]}
-    found = asking.word_log_likelihoods(Told(nats), ["a", "b"], ("Yes", "No"))
+    found = word_log_likelihoods(Told(nats), ["a", "b"], ("Yes", "No"))
     assert found.tolist() == [[-3.0, -0.5], [-0.1, -4.5]]  # the mean over tokens would put -1.5 first
 
 
 def test_words_are_as_likely_as_one_by_one(reader):
     texts, words = ["the quick", "a dog"], (" yes", " no", " perhaps not")
-    found = asking.word_log_likelihoods(reader, texts, words)
+    found = word_log_likelihoods(reader, texts, words)
     one_by_one = [[reader.log_likelihood([text], [word])[0].sum() for word in words] for text in texts]
     assert found == pytest.approx(np.array(one_by_one), abs=1e-4)
     assert softmax(found, axis=1).sum(axis=1) == pytest.approx([1.0, 1.0])
@@ -53,7 +55,7 @@ def test_words_are_as_likely_as_one_by_one(reader):
 
 def test_the_verdict_has_a_direction(reader):
     prompt = prompts.Prompt("mine", "$question: $premise so $hypothesis?", chat=False)
-    one, other = asking.entailment(reader, prompt, ["q", "q"], ["red", "blue"], ["blue", "red"])
+    one, other = entailment(reader, prompt, ["q", "q"], ["red", "blue"], ["blue", "red"])
     texts = ["q: red so blue?", "q: blue so red?"]
-    assert np.array([one, other]) == pytest.approx(asking.word_log_likelihoods(reader, texts, asking.VERDICTS))
+    assert np.array([one, other]) == pytest.approx(word_log_likelihoods(reader, texts, VERDICTS))
     assert np.abs(one - other).max() > 0.01

@@ -4,9 +4,10 @@ import pandas as pd
 import pytest
 import tiny
 
-from experiments import measure
+from experiments import asking, benchmarks
 from rag_utils import data, lm, prompts
 from rag_utils.engine import weights
+from rag_utils.prompts import prompt_text
 
 CLOSED = prompts.Prompt("closed", "Q: $question A:", chat=False)
 READ = prompts.Prompt("read", "$documents Q: $question A:", chat=False)
@@ -29,14 +30,14 @@ QUESTIONS = [
 
 
 def test_the_reader_is_asked_what_the_condition_says(reader):
-    assert measure.prompt_text(reader, CLOSED, QUESTIONS[1], None) == "Q: what is 1 A:"
-    shown = measure.prompt_text(reader, READ, QUESTIONS[1], [passage("a"), passage("b")])
+    assert prompt_text(reader, CLOSED, QUESTIONS[1], None) == "Q: what is 1 A:"
+    shown = prompt_text(reader, READ, QUESTIONS[1], [passage("a"), passage("b")])
     assert shown == "Document: text of a\nDocument: text of b Q: what is 1 A:"
 
 
 def test_one_row_per_question_and_condition_and_what_is_left_out_is_counted(reader):
     negatives = {question.id: (passage("n"),) for question in QUESTIONS[:3]} | {"q3": ()}
-    table = measure.conditions(reader, QUESTIONS, negatives, closed=CLOSED, read=READ, max_new_tokens=3)
+    table = asking.conditions(reader, QUESTIONS, negatives, closed=CLOSED, read=READ, max_new_tokens=3)
     assert table.groupby("condition", sort=False).size().to_dict() == {"closed book": 4, "gold": 4, "hard negative": 3}
     assert table.attrs["left_out"] == {"closed book": 0, "gold": 0, "hard negative": 1}
     [[reply]] = reader.generate(["Document: text of g2 Q: what is 2 A:"], max_new_tokens=3)
@@ -51,16 +52,16 @@ def rows(**columns):
 def test_differences_are_paired_by_question_not_by_place():
     closed = rows(id=["a", "b", "c", "d"], exact_match=[0.0, 1.0, 0.0, 1.0])
     gold = rows(id=["d", "c", "b", "a"], exact_match=[1.0, 1.0, 1.0, 0.0], condition="gold")
-    found = measure.differences(pd.concat([closed, gold]), "exact_match")
+    found = asking.differences(pd.concat([closed, gold]), "exact_match")
     assert found.loc["gold", "value"] == 0.25 and found.loc["gold", "n"] == 4
     shuffled = pd.concat([closed, gold.sample(frac=1, random_state=1)])
-    pd.testing.assert_frame_equal(measure.differences(shuffled, "exact_match"), found)
+    pd.testing.assert_frame_equal(asking.differences(shuffled, "exact_match"), found)
 
 
 def test_a_question_without_a_hard_negative_leaves_the_pair():
     closed = rows(id=["a", "b", "c"], exact_match=[0.0, 1.0, 0.0])
     negative = rows(id=["a", "b"], exact_match=[1.0, 1.0], condition="hard negative")
-    assert measure.differences(pd.concat([closed, negative]), "exact_match").loc["hard negative", "n"] == 2
+    assert asking.differences(pd.concat([closed, negative]), "exact_match").loc["hard negative", "n"] == 2
 
 
 def test_holm_adjusts_for_all_rows_of_the_table():
@@ -68,23 +69,23 @@ def test_holm_adjusts_for_all_rows_of_the_table():
         [rows(id=list("abcdefgh"), exact_match=[float(i < k) for i in range(8)], condition=name)
          for name, k in (("closed book", 0), ("gold", 8), ("hard negative", 7))]
     )  # fmt: skip
-    found = measure.differences(table, "exact_match")
+    found = asking.differences(table, "exact_match")
     assert found["p_holm"].tolist() == pytest.approx([2 * found["p_value"].min(), found["p_value"].max()])
 
 
 def test_intervals_and_unknown_metric():
     table = rows(id=["a", "b", "c"], exact_match=[0.0, 1.0, 1.0])
-    [row] = measure.intervals(table, "exact_match").to_dict("records")
+    [row] = asking.intervals(table, "exact_match").to_dict("records")
     assert row["n"] == 3 and row["value"] == pytest.approx(2 / 3) and row["low"] < row["value"] < row["high"]
     with pytest.raises(ValueError, match="did you mean 'exact_match'"):
-        measure.intervals(table, "exactmatch")
+        asking.intervals(table, "exactmatch")
 
 
 def test_lexical_match_is_one_row_a_question():
     one = data.Judged(
         "a", "q", ("Rome",), (data.JudgedAnswer("fid", "in Rome.", True), data.JudgedAnswer("gpt4", "Paris", None))
     )
-    table = measure.lexical_match([one])
+    table = benchmarks.lexical_match([one])
     assert table.loc[0, ["match_fid", "verdict_fid", "match_gpt4"]].tolist() == [1, 1, 0] and pd.isna(
         table.loc[0, "verdict_gpt4"]
     )

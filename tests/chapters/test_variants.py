@@ -9,7 +9,7 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.measure import CLOSED
+from experiments.asking import CLOSED
 from experiments.seper_validity import beliefs, variants, warping
 from rag_utils import lm, seper
 from rag_utils.data import Passage, Question

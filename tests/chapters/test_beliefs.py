@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import tiny
 
-from experiments.measure import CLOSED
+from experiments.asking import CLOSED
 from experiments.seper_validity import beliefs
 from rag_utils import lm
 from rag_utils.data import Judged, JudgedAnswer, Passage, Question

@@ -1,0 +1,1 @@
+"""The five methods asked of a reader, one file per paper: questions and passages in, a table out."""
