@@ -6,34 +6,44 @@ An experiment is a function whose keyword arguments are its settings. `table` ca
 it refuses to show them. Rows are numbers per question id and short labels; a text cannot enter. What is committed lies in
 `data/results/CHAPTER/NAME.csv`, and `NAME.json` beside it holds function, settings, facts and the checksums of both files. What a run
 measures goes to the user's cache, under its settings, and becomes a tracked file by `rag-companion seal` only.
+
+Of a committed table a text anywhere is a label (up to four words of letters, digits and . : | + -), a digest, or an address without a space
+(owner/repository@commit:path). Facts that are read elsewhere: "fingerprints" {profile: fingerprint}, compared with the models that are
+loaded; "files" {name: sha256}, further files in the same folder, such as weights.
 """
 
-import hashlib
 import importlib
 import inspect
 import io
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from rag_utils import prompts
-from rag_utils.base.cache import ROOT, cache_dir, make_dir
+from rag_utils.base import sealed
+from rag_utils.base.cache import ROOT, cache_dir
 from rag_utils.base.names import check_name
+from rag_utils.base.sealed import TableError
 
 FOLDER = ROOT / "data" / "results"
 MODES = ("replay", "live", "fresh")
 LABEL = re.compile(r"[\w.:|+-]+( [\w.:|+-]+){0,3}")  # an id or the name of a condition, not a sentence
+ADDRESS = re.compile(r"[\w.-]+/[\w./@:=%+-]*")
+MOST = 40  # distinct labels of a column that are words; with more they are replies, not conditions
 KEY = ("id", "condition", "prompt", "samples", "run", "rank")  # no two rows are the same in all of these
-NOT_MISSING = {"keep_default_na": False, "na_values": [""]}  # an id may be "NA"
+TRACE = "RAG_COMPANION_TRACE"  # a file that tells `rag-companion seal` what a chapter reads
 
 
-class TableError(ValueError):
-    """Rows are not there, damaged, or measured with other settings; the message says which, and what to do."""
+class Unmeasured(TableError):
+    """There are no rows with these settings: mode "live" measures them."""
 
 
 @dataclass(frozen=True)
@@ -56,24 +66,25 @@ def table(chapter: str, name: str, function: Callable, *, mode: str = "replay", 
 
     function : of a file below `experiments`, by its own name. Takes `mode` and keyword settings that JSON can hold, returns rows or (rows,
                facts). Prompts are named by settings that are called "prompt" or "prompts" (a name, a list or a mapping of names) or end in
-               "_prompt"; their texts count as part of the setting
+               "_prompt"; their texts count as part of the setting. It may take `few` (its first questions only)
     mode     : "replay" shows what is kept; "live" measures what is not kept with these settings, and keeps it in the user's cache; "fresh"
                measures, and keeps nothing
-    returns  : rows; what they were measured with is in `.attrs["kept"]`
+    settings : all that the function takes, those with a default as well: what is not said is not kept
+    returns  : rows, in every mode as they are kept, five digits of each number; what they were measured with is in `.attrs["kept"]`
     raises   : TableError if there are no rows with these settings, naming each setting that differs, or if a file is damaged
     """
     check_name("mode", mode, MODES)
-    wanted = Kept(pd.DataFrame(), named(function), written(settings), {})
+    wanted = Kept(pd.DataFrame(), named(function), written(_complete(function, settings)), {})
     if mode == "fresh":
-        return _shown(measured(wanted, mode=mode))
+        result = measured(wanted, mode=mode)
+        return _shown(Kept(parsed(text_of(name, result.rows)), result.function, result.settings, result.facts))
     try:
         return _shown(_stored(chapter, name, wanted))
-    except TableError:
-        if mode == "replay" or not _may_measure(chapter, name, wanted):
+    except Unmeasured:
+        if mode == "replay":
             raise
-    kept = measured(wanted, mode=mode)
-    save(_own(chapter, name, kept), kept)
-    return _shown(load(_own(chapter, name, kept)))
+    save(_own(chapter, name, wanted), measured(wanted, mode=mode))
+    return _shown(_stored(chapter, name, wanted))
 
 
 def kept(chapter: str, name: str) -> Kept:
@@ -81,60 +92,60 @@ def kept(chapter: str, name: str) -> Kept:
 
     raises : TableError naming the file if it is missing or damaged
     """
+    _trace(_tracked(chapter, name))
     return load(_tracked(chapter, name))
 
 
 def every(chapter: str | None = None) -> Iterator[tuple[str, str]]:
     """(chapter, name) of all committed tables, in alphabetical order."""
-    for path in sorted(FOLDER.glob(f"{chapter or '*'}/*.json")):
+    for path in sorted(FOLDER.glob("*/*.json" if chapter is None else f"{_part(chapter)}/*.json")):
         yield path.parent.name, path.stem
 
 
 def measured(wanted: Kept, *, mode: str, **few) -> Kept:
     """Call the function that `wanted` names with its settings.
 
-    few : further arguments, such as few=3 for a function that can measure its first questions only
+    few    : further arguments, such as few=3 for a function that can measure its first questions only
+    raises : TableError if there is no such experiment, or if a prompt's text is not the one that the settings name
     """
-    module, _, name = wanted.function.partition(":")
-    if not module.startswith("experiments."):
-        raise TableError(f"{wanted.function} is no experiment; wanted a function of a file below experiments/")
-    function = getattr(importlib.import_module(module), name)
     settings = {
-        key: _each(value, lambda one: one.rpartition(" ")[0]) if _is_prompt(key) else value
+        key: _each(value, lambda prompt: prompt.rpartition(" ")[0]) if _is_prompt(key) else value
         for key, value in wanted.settings.items()
     }
-    result = function(mode=mode, **settings, **few)
+    now = written(settings)
+    if changed := sorted(key for key in settings if now[key] != wanted.settings[key]):
+        raise TableError(f"the text of {', '.join(changed)} is no longer the one of {wanted.settings[changed[0]]}")
+    result = _experiment(wanted.function)(mode=mode, **settings, **few)
     rows, facts = result if isinstance(result, tuple) else (result, {})
-    return Kept(rows, wanted.function, wanted.settings, written(facts))
+    return Kept(rows, wanted.function, wanted.settings, written(facts, "fact", prompts_too=False))
 
 
 def takes_few(function: str) -> bool:
     """Whether the experiment can measure its first questions only."""
-    module, _, name = function.partition(":")
-    return "few" in inspect.signature(getattr(importlib.import_module(module), name)).parameters
+    return "few" in inspect.signature(_experiment(function)).parameters
 
 
 def named(function: Callable) -> str:
     """How a function is written in provenance; only functions that can be found again by their name have one."""
-    name = f"{function.__module__}:{function.__qualname__}"
-    if not name.startswith("experiments.") or "<" in name:
+    name = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', function)}"
+    if not re.fullmatch(r"experiments\.[\w.]+:\w+", name) or _experiment(name) is not function:
         raise TableError(f"an experiment must be a function of a file below experiments/, got {name}")
     return name
 
 
-def written(settings: dict) -> dict:
+def written(settings: dict, kind: str = "setting", *, prompts_too: bool = True) -> dict:
     """Settings as JSON holds them, each prompt as its name and the digest of its text.
 
-    raises : TableError naming the setting that JSON cannot hold
+    raises : TableError naming the setting that JSON cannot hold as it is
     """
     result = {}
     for key, value in settings.items():
-        if _is_prompt(key):
-            value = _each(value, lambda one: f"{one} {prompts.load(one).digest}")
+        if prompts_too and _is_prompt(key):
+            value = _each(value, lambda prompt: f"{prompt} {prompts.load(prompt).digest}")
         try:
-            result[key] = json.loads(json.dumps(value, allow_nan=False))
+            result[key] = json.loads(json.dumps(_with_names(value), allow_nan=False))
         except (TypeError, ValueError):
-            raise TableError(f"setting {key} must be what JSON can hold, got {type(value).__name__}") from None
+            raise TableError(f"{kind} {key} must be what JSON can hold, got {value!r:.60}") from None
     return result
 
 
@@ -142,30 +153,18 @@ def written(settings: dict) -> dict:
 
 
 def save(path: Path, kept: Kept) -> None:
-    """Write `path` (.json) and the rows beside it. A reader that comes between the two files is told that they do not belong together.
+    """Write `path` (.json) and the rows beside it. A reader that comes between the two files looks again.
 
-    raises : TableError if a column holds texts, an id is missing or rows repeat their key; nothing is written then
+    raises : TableError if a column holds texts, an id is missing or rows repeat their key, and below data/results also if a setting or a
+             fact is a text; nothing is written then
     """
-    rows = kept.rows
-    if "id" not in rows or rows.empty:
-        raise TableError(f"rows of {path.stem} need a column 'id' and at least one row, got columns {list(rows)}")
-    for column in rows:
-        words = rows[column][~rows[column].map(lambda value: isinstance(value, bool | int | float) or value is None)]
-        wrong = [value for value in words if not _is_plain(value)]
-        if wrong:
-            raise TableError(
-                f"column {column!r} of {path.stem} holds {len(wrong)} texts; only ids, short labels and numbers are kept"
-            )
-    key = [name for name in KEY if name in rows]
-    if rows.duplicated(key).any():
-        raise TableError(f"rows of {path.stem} repeat {int(rows.duplicated(key).sum())} of their keys {key}")
-    text = rows.to_csv(index=False, float_format="%.5g", lineterminator="\n")
-    content = {"function": kept.function, "settings": kept.settings, "facts": kept.facts, "rows": len(rows)}
-    content["sha256"] = _sha256(text)
-    content["seal"] = _seal(content)
-    make_dir(path.parent)
-    _write(path.with_suffix(".csv"), text)
-    _write(path, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    text = text_of(path.stem, kept.rows)
+    content = {"function": kept.function, "settings": kept.settings, "facts": kept.facts, "rows": len(kept.rows)}
+    if path.is_relative_to(FOLDER):
+        for value in _strings([kept.settings, kept.facts]):
+            if not _is_label(value) and not (len(value) <= 200 and ADDRESS.fullmatch(value)):
+                raise TableError(f"settings and facts of {path.stem} hold a text of {len(value)} letters, not a label")
+    sealed.write(path, text, content)
 
 
 def load(path: Path) -> Kept:
@@ -173,66 +172,122 @@ def load(path: Path) -> Kept:
 
     raises : TableError naming the file that is missing or damaged
     """
-    where, rows_at = _relative(path), path.with_suffix(".csv")
-    try:
-        content, text = json.loads(path.read_bytes()), rows_at.read_bytes().decode()
-    except FileNotFoundError as error:
-        raise TableError(f"there is no {_relative(Path(error.filename))}") from None
-    except OSError as error:
-        raise TableError(f"{_relative(Path(error.filename))} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise TableError(f"{where} or its rows are damaged; restore both files with git checkout") from None
-    if not isinstance(content, dict) or content.get("seal") != _seal(content):
-        raise TableError(f"{where} is damaged: it is not what was written; restore it with git checkout")
-    if content["sha256"] != _sha256(text):
-        raise TableError(
-            f"{_relative(rows_at)} is damaged: its checksum is not the one in {path.name}; restore both with git checkout"
-        )
-    rows = pd.read_csv(io.StringIO(text), dtype={"id": str}, **NOT_MISSING)
-    return Kept(rows, content["function"], content["settings"], content["facts"])
+    text, content = sealed.read(path)
+    return Kept(parsed(text), content["function"], content["settings"], content["facts"])
+
+
+def text_of(name: str, rows: pd.DataFrame) -> str:
+    """Rows as they are kept, if they may be.
+
+    raises : TableError as `save` does, of rows
+    """
+    if not isinstance(rows, pd.DataFrame) or "id" not in rows or rows.empty or rows["id"].isna().any():
+        raise TableError(f"rows of {name} need a column 'id', filled, and at least one row, got {_described(rows)}")
+    for column in rows:
+        kinds = {_kind(value) for value in rows[column]} - {None}
+        words = {value for value in rows[column] if isinstance(value, str)}
+        many = [value for value in words if " " in value or not re.search(r"\d", value)]
+        wrong = "text" in kinds or (column == "id" and any(" " in value for value in words))
+        if wrong or not _is_label(column) or (column != "id" and len(many) > MOST):
+            raise TableError(
+                f"column {column!r:.40} of {name} holds texts; only ids, short labels and numbers are kept"
+            )
+        if column != "id" and len(kinds) > 1:
+            raise TableError(f"column {column!r} of {name} mixes {' and '.join(sorted(kinds))}")
+    key = [column for column in KEY if column in rows]
+    if rows.duplicated(key).any() or rows.columns.duplicated().any():
+        raise TableError(f"rows of {name} repeat {int(rows.duplicated(key).sum())} of their keys {key}, or a column")
+    return rows.apply(_whole).to_csv(index=False, float_format="%.5g", lineterminator="\n")
+
+
+def parsed(text: str) -> pd.DataFrame:
+    """Rows from their text. An id is a string, also "NA" and "0012"; only an empty field is a missing value."""
+    return pd.read_csv(io.StringIO(text), dtype={"id": str}, keep_default_na=False, na_values=[""])
 
 
 def _stored(chapter: str, name: str, wanted: Kept) -> Kept:
-    own = _own(chapter, name, wanted)
-    if own.exists():
-        return load(own)
-    found = load(_tracked(chapter, name))
-    apart = [
-        f"{key} = {found.settings.get(key, 'nothing')!r}, not {wanted.settings.get(key, 'nothing')!r}"
-        for key in sorted({*found.settings, *wanted.settings})
-        if found.settings.get(key, _is_prompt) != wanted.settings.get(key, _is_prompt)
-    ]
-    if found.function != wanted.function:
-        apart.insert(0, f"{found.function}, not {wanted.function}")
-    if apart:
-        raise TableError(f"the numbers of {name} were measured with {'; '.join(apart)}")
-    return found
+    """What is committed, if it was measured with these settings; otherwise what the user measured with them."""
+    tracked, own, apart = _tracked(chapter, name), _own(chapter, name, wanted), []
+    for path in (tracked, own):
+        if path.exists() or (path == tracked and path.with_suffix(".csv").exists()):
+            kept = load(path)
+            differences = list(_differences(kept, wanted))
+            if not differences:
+                _trace(path)
+                return kept
+            apart = apart or differences
+    was = f"were measured with {'; '.join(apart)}" if apart else "are not kept"
+    raise Unmeasured(f"the numbers of {name} {was}; mode live measures them as they are wanted here")
 
 
-def _may_measure(chapter: str, name: str, wanted: Kept) -> bool:
-    """A damaged file is mended, not measured over: only what is absent or was measured otherwise is measured."""
-    own, tracked = _own(chapter, name, wanted), _tracked(chapter, name)
-    if not own.exists() and tracked.exists():
-        load(tracked)
-    return not own.exists()
+def _differences(kept: Kept, wanted: Kept) -> Iterator[str]:
+    if kept.function != wanted.function:
+        yield f"{kept.function}, not {wanted.function}"
+    for key in sorted({*kept.settings, *wanted.settings}):
+        was, now = (
+            json.dumps(some.settings[key], sort_keys=True) if key in some.settings else "nothing"
+            for some in (kept, wanted)
+        )
+        if was != now:
+            yield f"{key} = {was}, not {now}"
+    for profile, fingerprint in sorted(kept.facts.get("fingerprints", {}).items()):
+        if loaded_fingerprints().get(profile, fingerprint) != fingerprint:
+            yield f"another model as {profile}: {fingerprint}, loaded is {loaded_fingerprints()[profile]}"
+
+
+def loaded_fingerprints() -> dict[str, str]:
+    """{profile: fingerprint} of the readers that this process has loaded."""
+    asking = sys.modules.get("experiments.asking")
+    return dict(getattr(asking, "FINGERPRINTS", {}))
+
+
+def _complete(function: Callable, settings: dict) -> dict:
+    parameters = inspect.signature(function).parameters.values()
+    takes = {each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+    wanted, given = takes - {"few"}, {*settings, "mode"}
+    if wanted != given:
+        raise TableError(
+            f"{named(function)} takes the settings {', '.join(sorted(wanted)) or 'none'}; "
+            f"not given: {', '.join(sorted(wanted - given)) or 'none'}; not taken: {', '.join(sorted(given - wanted)) or 'none'}"
+        )
+    return settings
+
+
+def _experiment(name: str) -> Callable:
+    module, _, function = name.partition(":")
+    if not module.startswith("experiments."):
+        raise TableError(f"{name} is no experiment; wanted a function of a file below experiments/")
+    try:
+        return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError):
+        raise TableError(f"there is no experiment {name}") from None
+
+
+def _part(name: str) -> str:
+    if not isinstance(name, str) or not re.fullmatch(r"\w[\w.-]*", name):
+        raise TableError(f"a chapter and a table are named by letters, digits, '_', '-' and '.', got {name!r:.60}")
+    return name
 
 
 def _tracked(chapter: str, name: str) -> Path:
-    for part in (chapter, name):
-        if not re.fullmatch(r"\w[\w.-]*", part):
-            raise TableError(f"a chapter and a table are named by letters, digits, '_', '-' and '.', got {part!r}")
-    return FOLDER / chapter / f"{name}.json"
+    return FOLDER / _part(chapter) / f"{_part(name)}.json"
 
 
 def _own(chapter: str, name: str, wanted: Kept) -> Path:
-    digest = _sha256(json.dumps([wanted.function, wanted.settings], sort_keys=True))[:16]
-    return cache_dir("results", chapter, f"{_tracked(chapter, name).stem}-{digest}.json")
+    digest = sealed.sha256(json.dumps([wanted.function, wanted.settings], sort_keys=True))[:16]
+    return cache_dir("results", _part(chapter), f"{_part(name)}-{digest}.json")
 
 
 def _shown(kept: Kept) -> pd.DataFrame:
     rows = kept.rows.copy()
     rows.attrs["kept"] = {"function": kept.function, "settings": kept.settings, "facts": kept.facts}
     return rows
+
+
+def _trace(path: Path) -> None:
+    if os.environ.get(TRACE):
+        with open(os.environ[TRACE], "a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"table": str(path)}) + "\n")
 
 
 def _is_prompt(key: str) -> bool:
@@ -242,37 +297,52 @@ def _is_prompt(key: str) -> bool:
 def _each(value, change: Callable[[str], str]):
     """`change` applied to a name, or to each name of a list or mapping."""
     if isinstance(value, dict):
-        return {key: _each(one, change) for key, one in value.items()}
+        return {key: _each(part, change) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_each(one, change) for one in value]
+        return [_each(part, change) for part in value]
     return None if value is None else change(value)
 
 
-def _is_plain(value) -> bool:
-    """A number, nothing, or a short label; not a list, not a sentence."""
+def _with_names(value):
+    """The value, if every key in it is a string: JSON would write 1 as "1"."""
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError
+        return {key: _with_names(part) for key, part in value.items()}
+    return [_with_names(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _strings(value) -> Iterator[str]:
     if isinstance(value, str):
-        return len(value) <= 64 and LABEL.fullmatch(value) is not None
-    return pd.api.types.is_scalar(value)
+        yield value
+    elif isinstance(value, dict):
+        yield from _strings([*value, *value.values()])
+    elif isinstance(value, list):
+        for part in value:
+            yield from _strings(part)
 
 
-def _relative(path: Path) -> Path:
-    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+def _is_label(value) -> bool:
+    return isinstance(value, str) and len(value) <= 64 and LABEL.fullmatch(value) is not None
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _kind(value) -> str | None:
+    """ "flag", "number", "label" or, for all else, "text"; None where a value is missing."""
+    if isinstance(value, str):
+        return "label" if _is_label(value) else "text"
+    if isinstance(value, bool | np.bool_):
+        return "flag"
+    if value is None or value is pd.NA or (isinstance(value, Real) and np.isnan(float(value))):
+        return None
+    return "number" if isinstance(value, Real) else "text"
 
 
-def _seal(content: dict) -> str:
-    return _sha256(json.dumps({key: value for key, value in content.items() if key != "seal"}, sort_keys=True))[:32]
+def _whole(column: pd.Series) -> pd.Series:
+    """Counts that became floats because some are missing, as counts: all their digits are kept."""
+    if column.dtype.kind == "f" and (column.isna() | ((column % 1 == 0) & (column.abs() < 1e15))).all():
+        return column.astype("Int64")
+    return column
 
 
-def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise TableError(f"{_relative(path)} could not be written: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+def _described(rows) -> str:
+    return f"columns {list(rows)}, {len(rows)} rows" if isinstance(rows, pd.DataFrame) else type(rows).__name__
