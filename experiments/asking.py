@@ -1,6 +1,6 @@
 """A reader asked many questions under several conditions, one row per question and condition; intervals and differences of such rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 import pandas as pd
@@ -9,6 +9,7 @@ from rag_utils import answers, lm, stats
 from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
+from rag_utils.page import report
 from rag_utils.prompts import Prompt, prompt_text
 
 CLOSED, GOLD, NEGATIVE = "closed book", "gold", "hard negative"
@@ -26,6 +27,35 @@ def reader(profile: str, mode: str, chapter: str | None = None) -> LanguageModel
 def facts(**models: LanguageModel) -> dict:
     """What a table says of the models that made it: {"fingerprints": {profile: fingerprint}}, None left out."""
     return {"fingerprints": {model.profile.name: model.fingerprint for model in models.values() if model is not None}}
+
+
+def measured_with(tables: Mapping[str, pd.DataFrame], profile: str) -> dict[str, str]:
+    """The fingerprint of the profile's model behind each table that `experiments.table.table` returned, by the table's name.
+
+    raises : ValueError naming the first table for which this model was not asked
+    """
+    for name, rows in tables.items():
+        check_name(f"profile behind {name}", profile, rows.attrs["kept"]["facts"]["fingerprints"])
+    return {name: rows.attrs["kept"]["facts"]["fingerprints"][profile] for name, rows in tables.items()}
+
+
+def ending(
+    reader: LanguageModel, *, before: Mapping, used: Iterable[Prompt], packages: Sequence[str], mode: str, **after
+) -> report.Provenance:
+    """The box that closes a chapter, the same after a live run as after a replay.
+
+    before, after : what else the page depends on, shown before and after the prompts
+    packages      : shown with their versions, besides torch and transformers
+    """
+    return report.provenance(
+        reader=reader.name,
+        fingerprint=reader.fingerprint,
+        **before,
+        prompts={prompt.name: prompt.digest for prompt in used},
+        **after,
+        mode="replay" if mode == "live" else mode,
+        libraries=report.package_versions(["torch", "transformers", *packages]),
+    )
 
 
 def ask(

@@ -1,5 +1,7 @@
 """Asking under conditions: the right texts are asked, the right rows come back, and the pairs are paired."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 import tiny
@@ -89,3 +91,22 @@ def test_lexical_match_is_one_row_a_question():
     assert table.loc[0, ["match_fid", "verdict_fid", "match_gpt4"]].tolist() == [1, 1, 0] and pd.isna(
         table.loc[0, "verdict_gpt4"]
     )
+
+
+def test_the_ending_names_reader_prompts_and_what_the_tables_were_measured_with():
+    reader = SimpleNamespace(name="tiny", fingerprint="tiny-1", profile=SimpleNamespace(name="embedded"))
+    rows = pd.DataFrame({"id": ["a"]})
+    rows.attrs["kept"] = {"facts": asking.facts(reader=reader, nobody=None)}
+    measured = asking.measured_with({"nq": rows}, "embedded")
+    assert measured == {"nq": "tiny-1"}
+    with pytest.raises(ValueError, match="unknown profile behind nq 'other'"):
+        asking.measured_with({"nq": rows}, "other")
+    boxes = {
+        mode: asking.ending(reader, before={"by": measured}, used=[READ], packages=["pandas"], mode=mode, seed=3)
+        for mode in ("replay", "live", "fresh")
+    }
+    names = [name for name, _ in boxes["replay"].rows]
+    assert names == ["reader", "fingerprint", "by", "prompts", "seed", "mode", "libraries"]
+    shown = str(boxes["replay"])
+    assert "nq: tiny-1" in shown and f"read: {READ.digest}" in shown and "pandas: " in shown
+    assert boxes["live"] == boxes["replay"] != boxes["fresh"]
