@@ -307,11 +307,7 @@ def correlation_difference(a, b, target, *, method, groups=None, level=0.95, res
     codes, units = _questions(groups, len(a))
     blocks = _row_counts(codes, units, resamples, level, rng)
     draws = np.concatenate([draw(counts, a, target) - draw(counts, b, target) for counts in blocks])
-    low, high, undefined = _bounds(draws, level)
-    draws = draws[np.isfinite(draws)]
-    tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
-    p_value = min(1.0, 2 * (1 + int(tail)) / (1 + len(draws)))
-    return Difference(value, low, high, len(a), p_value, undefined=undefined)
+    return difference_of(value, draws, len(a), level=level)
 
 
 def auroc(uncertainty, correct):
@@ -356,6 +352,30 @@ def aurac(uncertainty, correct):
 
 
 # --- resampling ------------------------------------------------------------------------------------
+
+
+def row_counts(n, *, level=0.95, resamples=RESAMPLES, rng=0):
+    """How often each resample holds each of n rows, for a statistic that takes many resamples at once.
+
+    returns : iterator of (block, n) whole numbers, `resamples` rows in all, each with sum n: the draws of `statistic_interval`
+    raises  : ValueError if there are fewer resamples than both tails need
+    """
+    return _row_counts(np.arange(n), n, resamples, level, rng)
+
+
+def estimate_of(value, draws, n, *, level=0.95):
+    """A number of n rows with the percentile interval of its resamples; raises ValueError if more than half of these are not finite."""
+    low, high, undefined = _bounds(np.asarray(draws), level)
+    return Estimate(float(value), low, high, n, undefined=undefined)
+
+
+def difference_of(value, draws, n, *, level=0.95):
+    """As `estimate_of`, for a difference; p two-sided, by inverting the interval: 2 (1 + smaller tail at 0) / (1 + draws)."""
+    interval = estimate_of(value, draws, n, level=level)
+    draws = np.asarray(draws)[np.isfinite(draws)]
+    tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
+    p_value = min(1.0, 2 * (1 + int(tail)) / (1 + len(draws)))
+    return Difference(interval.value, interval.low, interval.high, n, p_value, undefined=interval.undefined)
 
 
 def _row_counts(codes, units, resamples, level, rng):

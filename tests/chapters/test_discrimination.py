@@ -36,16 +36,27 @@ def test_areas_are_those_of_stats_and_the_measure_that_knows_leads():
 
 
 def test_the_interval_is_that_of_the_slow_bootstrap():
+    """Not near to it: the same resamples are drawn, so both ends are the same numbers."""
     table = ranked(40, seed=3)
     columns = table["third"], table["exact_match"]
-    fast = discrimination.area_interval(*columns, resamples=2000, seed=1)
-    slow = stats.statistic_interval(stats.auroc, *columns, resamples=2000, rng=2)
-    assert fast.value == slow.value and fast.n == 40
-    assert fast.low == pytest.approx(slow.low, abs=0.03) and fast.high == pytest.approx(slow.high, abs=0.03)
+    for area, function in discrimination.AREAS.items():
+        fast = discrimination.area_interval(*columns, area=area, resamples=300, seed=1)
+        slow = stats.statistic_interval(function, *columns, resamples=300, rng=1)
+        assert (fast.value, fast.n) == (slow.value, 40)
+        assert (fast.low, fast.high) == pytest.approx((slow.low, slow.high), abs=1e-12)
     with pytest.raises(ValueError, match="right and wrong replies"):
         discrimination.area_interval([1, 2], [1, 1], area="AURAC")
     with pytest.raises(ValueError, match="unknown area"):
         discrimination.area_interval([1, 2], [1, 0], area="AUPRC")
+
+
+def test_an_area_that_hardly_exists_has_no_interval():
+    """Of two rows, one right and one wrong, half of the resamples have an area; with a second such part only a quarter have."""
+    twice = ([1, 2, 1, 2], [2, 1, 1, 2], [1, 0, 1, 0])
+    with pytest.raises(ValueError, match=r"does not exist on \d+ of 400 resamples"):
+        discrimination.area_difference(*twice, groups=list("aabb"), resamples=400)
+    with pytest.raises(ValueError, match="resamples must be at least"):
+        discrimination.area_difference(*twice, resamples=30)
 
 
 def test_a_difference_between_parts_is_the_mean_of_their_differences():
