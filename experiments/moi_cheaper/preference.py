@@ -3,16 +3,15 @@
 The teacher's scores of some random orders of a question, and the student's scores of the same orders, are each turned into a distribution
 by a softmax; what is minimised is how far the student's is from the teacher's (`preference_loss`). Two students:
 
-* a language model of any size with a low-rank adapter (`train`): the paper's;
+* a language model of any size with a low-rank adapter, the paper's: `training/preference.py`;
 * `Student`, which reads no text but the frozen embeddings of question and passages: an order scores sum_j a_j u_pi[j], with u a bilinear
   form of the embeddings that begins as their cosine, and one position a for all questions (`train_student`).
 """
 
-import hashlib
 import json
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from rag_utils.base.cache import make_dir
-from rag_utils.base.progress import track
 
-LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 SCALE = 10.0  # by which cosines are multiplied at the beginning, to be of the size of nats
 
 
@@ -55,129 +52,6 @@ def preference_loss(student, teacher, *, temperature: float = 1.0) -> torch.Tens
     wanted = torch.log_softmax(teacher.to(student.dtype) / temperature, dim=-1)
     found = torch.log_softmax(student / temperature, dim=-1)
     return (wanted.exp() * (wanted - found)).sum(dim=-1).mean()
-
-
-# --- a language model as the student ---------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Example:
-    """What a teacher says of one question.
-
-    contexts : the prompt of each order up to where the question begins
-    question : text, with the space before it
-    scores   : the teacher's score of each order, nats
-    """
-
-    contexts: tuple[str, ...]
-    question: str
-    scores: tuple[float, ...]
-
-    def __post_init__(self):
-        if len(self.contexts) != len(self.scores) or len(self.scores) < 2:
-            raise ValueError(
-                f"an example needs one score for each of 2 or more orders; got {len(self.scores)} for {len(self.contexts)}"
-            )
-
-
-def order_scores(model, tokenizer, contexts: Sequence[str], question: str) -> torch.Tensor:
-    """The student's score of each order: log-likelihood of the question's tokens after its context, summed.
-
-    returns : (orders,) nats, with gradient
-    source  : MoI, eq. 3, without the factor of the passages
-    """
-    asked = tokenizer(question, add_special_tokens=False).input_ids
-    texts = [[*tokenizer(context).input_ids, *asked] for context in contexts]
-    longest = max(map(len, texts))
-    ids = torch.zeros(len(texts), longest, dtype=torch.long, device=model.device)
-    mask = torch.zeros_like(ids)
-    for row, tokens in enumerate(texts):
-        ids[row, : len(tokens)], mask[row, : len(tokens)] = torch.tensor(tokens), 1
-    logits = model(input_ids=ids, attention_mask=mask).logits
-    scores = []
-    for row, tokens in enumerate(texts):
-        before = logits[row, len(tokens) - len(asked) - 1 : len(tokens) - 1].float()
-        said = torch.log_softmax(before, dim=-1)
-        scores.append(said[torch.arange(len(asked)), torch.tensor(asked, device=said.device)].sum())
-    return torch.stack(scores)
-
-
-def train(
-    model,
-    tokenizer,
-    examples: Sequence[Example],
-    *,
-    orders: int = 8,
-    epochs: int = 5,
-    batch: int = 4,
-    learning_rate: float = 1e-4,
-    weight_decay: float = 0.01,
-    rank: int = 8,
-    alpha: int = 32,
-    dropout: float = 0.1,
-    seed: int = 0,
-    folder: Path | str | None = None,
-    save_every: int = 20,
-    progress: Callable = track,
-):
-    """Give the model a low-rank adapter and teach it the teacher's preferences, by default with the paper's settings.
-
-    model    : causal language model of transformers with linear layers named as in Llama; its own weights stay as they are
-    orders   : drawn anew from each question's in every epoch, at most those that it has. The paper names K = 30 and no number for K'
-    batch    : questions per step
-    folder   : where the run is kept every `save_every` steps and at its end. An interrupted run that is called again with the same model
-               and arguments goes on from there, and ends as if it had never stopped
-    returns  : (model with adapter, loss of each step in nats)
-    raises   : ValueError for bad arguments, a loss that is no number, or a folder with a damaged or another run
-    source   : MoI, section 3.3.2 and appendix A (rank 8, alpha 32, dropout 0.1, rate 1e-4, batch 4, 5 epochs, weight decay 0.01; there in
-               bfloat16, here in the model's own precision). AdamW and all linear layers are ours, neither is named
-    """
-    from peft import LoraConfig, get_peft_model
-
-    if not examples or orders < 2 or min(epochs, batch, rank, save_every) < 1:
-        got = f"{len(examples)} examples, orders {orders}, epochs {epochs}, batch {batch}, rank {rank}"
-        raise ValueError(f"wanted examples, 2 or more orders, and 1 or more of the rest; got {got}")
-    if not (learning_rate > 0 and weight_decay >= 0 and 0 <= dropout < 1):
-        got = f"{learning_rate}, {weight_decay} and {dropout}"
-        raise ValueError(f"wanted learning_rate above 0, weight_decay 0 or above and dropout 0 to 1; got {got}")
-    plan = []
-    for epoch in range(epochs):
-        order = random.Random(f"{seed}-{epoch}").sample(range(len(examples)), len(examples))
-        plan += [order[start : start + batch] for start in range(0, len(order), batch)]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        config = LoraConfig(
-            r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=LINEAR, task_type="CAUSAL_LM"
-        )
-        model = get_peft_model(model, config)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=weight_decay)
-    losses: list[float] = []
-    if folder is not None:
-        path = make_dir(Path(folder)) / "state.safetensors"
-        settings = [orders, epochs, batch, learning_rate, weight_decay, rank, alpha, dropout, seed]
-        run = hashlib.sha256(json.dumps([settings, [vars(one) for one in examples]]).encode()).hexdigest()
-        losses = _resume(path, run, model, optimizer)
-    model.train()
-    with torch.random.fork_rng(devices=[]):
-        for chosen in progress(plan[len(losses) :], what="training", total=sum(map(len, plan[len(losses) :]))):
-            rng = random.Random(f"{seed}-{len(losses)}-orders")
-            torch.manual_seed(rng.getrandbits(63))  # dropout, alike after a stop
-            total = 0.0
-            for one in (examples[i] for i in chosen):
-                some = rng.sample(range(len(one.scores)), min(orders, len(one.scores)))
-                said = order_scores(model, tokenizer, [one.contexts[i] for i in some], one.question)
-                wanted = torch.tensor([one.scores[i] for i in some], device=said.device)
-                loss = preference_loss(said, wanted) / len(chosen)
-                loss.backward()
-                total += loss.item()
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(total)
-            if folder is not None and (len(losses) % save_every == 0 or len(losses) == len(plan)):
-                _save(path, run, model, optimizer, losses)
-    model.eval()
-    return model, losses
 
 
 # --- embeddings as the student ---------------------------------------------------------------------
@@ -280,14 +154,6 @@ def train_student(
     return student, history
 
 
-def student_loss(student: Student, examples: Sequence[Preference]) -> np.ndarray:
-    """The loss of each question over all its orders, nats."""
-    with torch.no_grad():
-        return np.array(
-            [preference_loss(student(q, p, o), wanted).item() for q, p, o, wanted in map(_tensors, examples)]
-        )
-
-
 def save_student(student: Student, path: Path, facts: dict) -> None:
     """Weights as safetensors with what they were made from, at once or not at all."""
     make_dir(path.parent)
@@ -325,40 +191,3 @@ def _mean(student: Student, examples) -> float:
     with torch.no_grad():
         losses = [preference_loss(student(q, p, orders), wanted) for q, p, orders, wanted in examples]
     return float(torch.stack(losses).mean())
-
-
-def _save(path: Path, run: str, model, optimizer, losses: list[float]) -> None:
-    from peft import get_peft_model_state_dict
-
-    tensors = {f"adapter.{name}": tensor.contiguous() for name, tensor in get_peft_model_state_dict(model).items()}
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value).clone() for name, value in state.items()}
-    partial = path.with_name(path.name + ".partial")
-    save_file(tensors, partial, metadata={"run": run, "losses": json.dumps(losses)})
-    os.replace(partial, path)
-
-
-def _resume(path: Path, run: str, model, optimizer) -> list[float]:
-    """The losses so far, with adapter and optimiser as they were; [] where nothing was kept yet."""
-    from peft import set_peft_model_state_dict
-
-    if not path.exists():
-        return []
-    try:
-        with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            facts = file.metadata()
-        kept, losses = facts["run"], json.loads(facts["losses"])
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path.name} is damaged ({type(error).__name__}); remove it to begin anew") from error
-    if kept != run:
-        raise ValueError(f"{path.name} is of a run with other settings or examples; give another folder or remove it")
-    adapter = {name.removeprefix("adapter."): t for name, t in tensors.items() if name.startswith("adapter.")}
-    set_peft_model_state_dict(model, adapter)
-    state: dict[int, dict] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, index, entry = name.split(".")
-            state.setdefault(int(index), {})[entry] = tensor
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
-    return losses
