@@ -1,22 +1,79 @@
 """DENSE: does the reader understand its context? Say one chunk in other words and see whether the answer stays the same.
 
-k chunks give k + 1 contexts, the original and k with one chunk rephrased, and so n = k + 1 replies; index 0 is the reply under the
-original context. `degree_entropy` says how little the replies agree, `chunk_roles` which chunks that comes from, `refine` exchanges
-chunks until the replies agree. The cutting into chunks is in `chunking`. Who rephrases, answers and compares is not decided here.
+`merge_sentences` cuts a document into chunks. k chunks give k + 1 contexts, the original and k with one chunk rephrased, and so
+n = k + 1 replies; index 0 is the reply under the original context. `degree_entropy` says how little the replies agree, `chunk_roles` which
+chunks that comes from, `refine` exchanges chunks until the replies agree. Who rephrases, answers and compares is not decided here.
 """
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 import numpy as np
 
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
-from rag_utils.corpora.chunking import merge_sentences as merge_sentences  # part of the method, to be found here too
-from rag_utils.corpora.chunking import unit_rows
 from rag_utils.uncertainty import checked_affinity
 
 DECIMALS = 6  # of a cosine; what differs between processors decides nothing
+ROUNDING = 1e-9  # cosines this near to the threshold count as equal to it
+STEPS = (0, 0.5, 1)  # how far two replies can agree
+
+
+# --- chunks ----------------------------------------------------------------------------------------
+
+
+def merge_sentences(sentences, embeddings, *, count_tokens, threshold=0.6, max_tokens=512, strict=False):
+    """Cut one document wherever two neighbouring sentences are unlike each other or the chunk would grow too long.
+
+    sentences    : list of n strings, in the order of the document
+    embeddings   : (n, d) float, one row per sentence, of any length but 0
+    count_tokens : sentence -> whole number of 0 and above; called once per sentence
+    threshold    : least cosine of a sentence with the one before it to join its chunk, -1 .. 1
+    max_tokens   : most tokens in a chunk, the sum of its sentences' counts. A sentence that is longer by itself is a chunk by itself, uncut
+    strict       : whether a cosine equal to the threshold cuts (True, Algorithm 2) or joins (False, eq. 7)
+    returns      : list of chunks, each a list of sentences; all sentences in their order
+    raises       : ValueError if there are no sentences, embeddings do not fit, hold NaN or a row of zeros, or for other values than said
+    source       : DENSE, eq. 7 and Algorithm 2. Only neighbours are compared: a chunk may drift far from its first sentence
+
+    >>> sentences, embeddings = ["A cat.", "A kitten.", "A tax."], [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]   # cosines 0.8, 0.6
+    >>> words = lambda sentence: len(sentence.split())
+    >>> merge_sentences(sentences, embeddings, count_tokens=words, strict=True)
+    [['A cat.', 'A kitten.'], ['A tax.']]
+    >>> merge_sentences(sentences, embeddings, count_tokens=words, max_tokens=4)
+    [['A cat.', 'A kitten.'], ['A tax.']]
+    """
+    threshold, strict = checks.number("threshold", threshold, low=-1, high=1), checks.flag("strict", strict)
+    checks.whole("max_tokens", max_tokens, least=1)
+    sentences, units = checks.texts("sentences", sentences), unit_rows(embeddings)
+    lengths = [checks.whole("count_tokens", count_tokens(sentence), least=0) for sentence in sentences]
+    checks.same_length(embeddings=units, sentences=sentences)
+    cosines = (units[:-1] * units[1:]).sum(axis=1)
+    alike = cosines > threshold + ROUNDING if strict else cosines >= threshold - ROUNDING
+
+    chunks, tokens = [[sentences[0]]], lengths[0]
+    for sentence, length, joins in zip(sentences[1:], lengths[1:], alike, strict=True):
+        if joins and tokens + length <= max_tokens:
+            chunks[-1].append(sentence)
+            tokens += length
+        else:
+            chunks.append([sentence])
+            tokens = length
+    return chunks
+
+
+def unit_rows(embeddings):
+    """The embeddings with rows of length 1, so that a product of two rows is their cosine.
+
+    embeddings : (n, d) numbers
+    returns    : (n, d) float
+    raises     : ValueError if not two-dimensional, empty, NaN or infinite, or if a row is all zero or too long to be measured
+    """
+    embeddings = checks.numbers("embeddings", embeddings, dimensions=2)
+    with np.errstate(over="ignore", under="ignore"):
+        lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all() or not lengths.all():
+        raise ValueError("embeddings must have rows with a direction; got one that is all zero or too long")
+    return embeddings / lengths
 
 
 # --- contexts --------------------------------------------------------------------------------------
@@ -35,12 +92,10 @@ def single_edit_contexts(chunks, rephrased):
     >>> single_edit_contexts(["a", "b"], ["A", "B"])
     [['a', 'b'], ['A', 'b'], ['a', 'B']]
     """
-    _check_texts("chunks", chunks)
-    _check_texts("rephrased", rephrased)
-    if len(chunks) != len(rephrased):
-        raise ValueError(f"rephrased must have one text per chunk; got {len(rephrased)} for {len(chunks)} chunks")
+    chunks, rephrased = checks.texts("chunks", chunks), checks.texts("rephrased", rephrased)
+    checks.same_length(rephrased=rephrased, chunks=chunks)
     edited = [[*chunks[:i], text, *chunks[i + 1 :]] for i, text in enumerate(rephrased)]
-    return [list(chunks), *edited]
+    return [chunks, *edited]
 
 
 def contexts_without_one(chunks):
@@ -54,7 +109,7 @@ def contexts_without_one(chunks):
     >>> contexts_without_one(["a", "b", "c"])
     [['b', 'c'], ['a', 'c'], ['a', 'b']]
     """
-    _check_texts("chunks", chunks)
+    chunks = checks.texts("chunks", chunks)
     return [[*chunks[:i], *chunks[i + 1 :]] for i in range(len(chunks))]
 
 
@@ -75,9 +130,7 @@ def adjacency(entails):
            [0.5, 1. , 1. ],
            [0. , 1. , 1. ]])
     """
-    entails = _square("entails", entails)
-    if not np.isin(entails, (0, 1)).all():
-        raise ValueError(f"entails must be True and False; got {entails[~np.isin(entails, (0, 1))][0]}")
+    entails = checks.square("entails", checks.flags("entails", entails, dimensions=2))
     agreement = (entails + entails.T) / 2
     np.fill_diagonal(agreement, 1.0)
     return agreement
@@ -127,14 +180,11 @@ def chunk_roles(adjacency, agrees_without, *, half="necessary"):
     links = checked_affinity(adjacency, name="adjacency")[0, 1:]
     if not links.size:
         raise ValueError("adjacency must cover at least one chunk, so two replies; got one reply")
-    without = np.asarray(agrees_without)
-    if without.shape != links.shape or without.dtype.kind not in "biuf":
-        raise ValueError(
-            f"agrees_without must be one number per chunk, {len(links)} of them; got shape {without.shape} of {without.dtype}"
-        )
-    _check_steps("adjacency, first row,", links)
+    without = checks.numbers("agrees_without", agrees_without, finite=False)
+    checks.same_length(agrees_without=without, chunks=links)
+    checks.members("adjacency, first row,", links, STEPS)
     certain = links == 1
-    _check_steps("agrees_without, where the chunk is uncertain,", without[~certain])
+    checks.members("agrees_without, where the chunk is uncertain,", without[~certain], STEPS)
     changes = without < 1 if half == "necessary" else without == 0
     return np.where(certain, "certain", np.where(changes, "necessary", "unnecessary")).tolist()
 
@@ -170,21 +220,51 @@ class Refinement:
         return self.rounds[self.best].context
 
 
-def refine(
-    initial,
-    embeddings,
-    *,
-    agree,
-    agree_without,
-    is_sufficient=None,
-    half="necessary",
-    stop_when="or",
-    threshold=0.2,
-    strict=True,
-    refill="necessary",
-    fallback="lowest",
-    limit=None,
-):
+@dataclass(frozen=True)
+class Rules:
+    """How a refinement goes, where the paper says one thing here and another there.
+
+    half      : what 0.5 makes of an uncertain chunk, "necessary" or "unnecessary", as in `chunk_roles`
+    stop_when : stop if the entropy is below the threshold "or" the context is sufficient, or only if both ("and")
+    threshold : nats, 0 and above
+    strict    : whether an entropy equal to the threshold is too high (True) or low enough (False)
+    refill    : the role of the chunks whose nearest neighbour is added, "necessary" or "certain"; "none": only remove
+    fallback  : the context used where none met the condition: the "lowest" entropy, or "guarded": also the lowest, but after a sufficient
+                context only a sufficient one replaces it. The first of equal ones
+    limit     : most chunks in a context, as many as the first has and above; None: no limit
+    raises    : ValueError for such values that are not as said, and names that are unknown
+    source    : DENSE. stop_when: section 5.2 says "or", Algorithm 3, line 13 "and". strict: 5.2 and line 13 say below, but section 5
+                counts a question as certain at the threshold. fallback: 5.2 says lowest, lines 8 to 12 are guarded. limit: line 39 adds
+                without end, appendix J compares at five. refill "none" and "certain": Table 5
+    """
+
+    half: str = "necessary"
+    stop_when: str = "or"
+    threshold: float = 0.2
+    strict: bool = True
+    refill: str = "necessary"
+    fallback: str = "lowest"
+    limit: int | None = None
+
+    def __post_init__(self):
+        check_name("half", self.half, ("necessary", "unnecessary"))
+        check_name("stop_when", self.stop_when, ("or", "and"))
+        check_name("refill", self.refill, ("necessary", "certain", "none"))
+        check_name("fallback", self.fallback, ("lowest", "guarded"))
+        checks.number("threshold", self.threshold, low=0)
+        checks.flag("strict", self.strict)
+        if self.limit is not None:
+            checks.whole("limit", self.limit, least=1)
+
+    def met(self, entropy, sufficient):
+        """Whether the loop stops at a context with this entropy; sufficient is None where nobody was asked."""
+        certain = entropy < self.threshold if self.strict else entropy <= self.threshold
+        if sufficient is None:
+            return certain
+        return certain and sufficient if self.stop_when == "and" else certain or sufficient
+
+
+def refine(initial, embeddings, *, agree, agree_without, is_sufficient=None, **rules):
     """Remove unnecessary chunks and add neighbours of the necessary ones until the replies agree or the reader finds it enough.
 
     Chunks are numbered as the rows of embeddings; a context is a list of such numbers. No chunk enters twice, so there are at most
@@ -195,23 +275,13 @@ def refine(
     agree         : context -> (n, n) adjacency of its replies, n = chunks + 1, as `adjacency` returns it
     agree_without : (context, places of its uncertain chunks) -> per place the agreement of reply 0 with the reply without that chunk
     is_sufficient : context -> True if the reader finds it enough to answer; None: nobody asks, and the entropy alone decides
-    half          : as in `chunk_roles`
-    stop_when     : stop if the entropy is below the threshold "or" the context is sufficient, or only if both ("and")
-    threshold     : nats, 0 and above
-    strict        : whether an entropy equal to the threshold is too high (True) or low enough (False)
-    refill        : the role of the chunks whose nearest neighbour is added, "necessary" or "certain"; "none": only remove
-    fallback      : the context used where none met the condition: the "lowest" entropy, or "guarded": also the lowest, but after a
-                    sufficient context only a sufficient one replaces it. The first of equal ones
-    limit         : most chunks in a context, k and above; None: no limit
+    rules         : as in `Rules`
     returns       : Refinement
-    raises        : ValueError for such values that are not as said, a name that is unknown, or a function that returns something else
-    source        : DENSE, section 5.2 and Algorithm 3. stop_when: 5.2 says "or", line 13 "and". strict: 5.2 and line 13 say below, but
-                    section 5 counts a question as certain at the threshold. fallback: 5.2 says lowest, lines 8 to 12 are guarded. limit:
-                    line 39 adds without end, appendix J compares at five. Table 5: refill "none" and "certain", is_sufficient None.
-                    Deviations: line 15 empties the visited set, after which the chunk nearest to a necessary one is that chunk itself,
-                    so that nothing is ever added and the loop need not end; here it is never emptied. Line 4 ends the loop before the
-                    last context was tried, and never if nothing changes; line 13 looks at the best context so far, here the one just
-                    tried stops the loop and is used
+    raises        : ValueError for such values that are not as said, or a function that returns something else
+    source        : DENSE, section 5.2 and Algorithm 3. Deviations: line 15 empties the visited set, after which the chunk nearest to a
+                    necessary one is that chunk itself, so that nothing is ever added and the loop need not end; here it is never emptied.
+                    Line 4 ends the loop before the last context was tried, and never if nothing changes; line 13 looks at the best
+                    context so far, here the one just tried stops the loop and is used
 
     >>> def agree(context):           # rephrasing chunk 1 changes the reply
     ...     links = np.ones((len(context) + 1, len(context) + 1))
@@ -219,66 +289,51 @@ def refine(
     ...         place = context.index(1) + 1
     ...         links[place] = links[:, place] = np.arange(len(links)) == place
     ...     return links
-    >>> found = refine([0, 1], np.eye(3), agree=agree, agree_without=lambda context, places: [1.0] * len(places))
-    >>> found.context, found.ended, found.rounds[0].roles
+    >>> refined = refine([0, 1], np.eye(3), agree=agree, agree_without=lambda context, places: [1.0] * len(places))
+    >>> refined.context, refined.ended, refined.rounds[0].roles
     ((0,), 'stopped', ('certain', 'unnecessary'))
     """
-    check_name("half", half, ("necessary", "unnecessary"))
-    check_name("stop_when", stop_when, ("or", "and"))
-    check_name("refill", refill, ("necessary", "certain", "none"))
-    check_name("fallback", fallback, ("lowest", "guarded"))
-    if not isinstance(threshold, Real) or not math.isfinite(threshold) or threshold < 0:
-        raise ValueError(f"threshold must be a finite number of nats, 0 and above; got {threshold!r}")
-    if not isinstance(strict, bool):
-        raise ValueError(f"strict must be True or False; got {strict!r}")
-    units = unit_rows(embeddings)
-    context = _context(initial, len(units))
-    if limit is not None and (not _is_whole(limit) or limit < len(context)):
-        raise ValueError(
-            f"limit must be None or a whole number of at least {len(context)}, the first chunks; got {limit!r}"
-        )
-
+    rules, units = Rules(**rules), unit_rows(embeddings)
+    context = tuple(checks.distinct("initial", checks.listed("initial", initial)))
+    context = tuple(checks.whole("initial", number, least=0, most=len(units) - 1) for number in context)
+    if rules.limit is not None:
+        checks.whole("limit", rules.limit, least=len(context))
     rounds, visited = [], set(context)
     while True:
-        links = agree(list(context))
-        entropy = degree_entropy(links)
-        if np.shape(links) != (len(context) + 1, len(context) + 1):
-            raise ValueError(f"agree must return one row per reply, {len(context) + 1}; got shape {np.shape(links)}")
-        certain = entropy < threshold if strict else entropy <= threshold
-        sufficient = None if is_sufficient is None else _answer(is_sufficient(list(context)))
-        conditions = [certain] if sufficient is None else [certain, sufficient]
-        met = all(conditions) if stop_when == "and" else any(conditions)
-        if met:
+        links = checked_affinity(agree(list(context)), name="adjacency")
+        if len(links) != len(context) + 1:
+            raise ValueError(f"agree must return one row per reply, {len(context) + 1}; got shape {links.shape}")
+        entropy, sufficient = degree_entropy(links), None
+        if is_sufficient is not None:
+            sufficient = checks.flag("what is_sufficient returns", is_sufficient(list(context)))
+        if rules.met(entropy, sufficient):
             rounds.append(Round(context, entropy, sufficient, ()))
             return Refinement(tuple(rounds), len(rounds) - 1, "stopped")
-        roles = _roles(context, links, agree_without, half)
+        roles = _roles(context, links, agree_without, rules.half)
         rounds.append(Round(context, entropy, sufficient, roles))
-        following = _next_context(context, roles, units, visited, refill, limit)
+        following = _next_context(context, roles, units, visited, rules)
         if not following or following == context:
-            return Refinement(tuple(rounds), _best(rounds, fallback), "unchanged" if following else "empty")
+            return Refinement(tuple(rounds), _best(rounds, rules.fallback), "unchanged" if following else "empty")
         context, visited = following, visited | set(following)
 
 
 def _roles(context, links, agree_without, half):
     """Roles of the chunks of a context; only the uncertain ones are tried without."""
-    uncertain = [place for place in range(len(context)) if links[0][place + 1] != 1]
+    uncertain = [place for place in range(len(context)) if links[0, place + 1] != 1]
     agreements = np.full(len(context), np.nan)
     if uncertain:
-        found = np.asarray(agree_without(list(context), list(uncertain)))
-        if found.shape != (len(uncertain),) or found.dtype.kind not in "biuf":
-            raise ValueError(
-                f"agree_without must return {len(uncertain)} numbers, one per place; got shape {found.shape}"
-            )
-        agreements[uncertain] = found
+        without = checks.numbers("what agree_without returns", agree_without(list(context), list(uncertain)))
+        checks.same_length(numbers=without, uncertain_chunks=uncertain)
+        agreements[uncertain] = without
     return tuple(chunk_roles(links, agreements, half=half))
 
 
-def _next_context(context, roles, units, visited, refill, limit):
+def _next_context(context, roles, units, visited, rules):
     """DENSE, Algorithm 3, lines 29 to 39: the context without unnecessary chunks and with neighbours of those to be refilled."""
     kept = [chunk for chunk, role in zip(context, roles, strict=True) if role != "unnecessary"]
-    for chunk in [chunk for chunk, role in zip(context, roles, strict=True) if role == refill]:
+    for chunk in [chunk for chunk, role in zip(context, roles, strict=True) if role == rules.refill]:
         unseen = [other for other in range(len(units)) if other not in visited and other not in kept]
-        if not unseen or len(kept) == limit:
+        if not unseen or len(kept) == rules.limit:
             break
         cosines = np.round(units[unseen] @ units[chunk], DECIMALS)
         kept.append(unseen[int(cosines.argmax())])
@@ -288,51 +343,8 @@ def _next_context(context, roles, units, visited, refill, limit):
 def _best(rounds, fallback):
     """Index of the round to fall back to: DENSE, section 5.2, or Algorithm 3, lines 8 to 12."""
     best = 0
-    for number, tried in enumerate(rounds):
+    for place, tried in enumerate(rounds):
         held_back = fallback == "guarded" and rounds[best].sufficient and not tried.sufficient
         if tried.entropy < rounds[best].entropy and not held_back:
-            best = number
+            best = place
     return best
-
-
-# --- checks ----------------------------------------------------------------------------------------
-
-
-def _square(name, matrix):
-    """A filled (n, n) float matrix."""
-    try:
-        matrix = np.asarray(matrix)
-    except ValueError as error:
-        raise ValueError(f"{name} must be rows of equal length; got a ragged list") from error
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size or matrix.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be an (n, n) matrix of numbers; got shape {matrix.shape} of {matrix.dtype}")
-    return matrix.astype(float)
-
-
-def _check_steps(name, values):
-    if not (known := np.isin(values, (0, 0.5, 1))).all():
-        raise ValueError(f"{name} must be 0, 0.5 or 1; got {values[~known][0]}")
-
-
-def _check_texts(name, texts):
-    if not isinstance(texts, list | tuple) or not texts or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"{name} must be a list of at least one string; got {texts!r:.40}")
-
-
-def _is_whole(number):
-    return isinstance(number, Integral) and not isinstance(number, bool)
-
-
-def _context(initial, chunks):
-    """The first context as a tuple of different chunk numbers."""
-    if not isinstance(initial, list | tuple) or not initial or not all(map(_is_whole, initial)):
-        raise ValueError(f"initial must be a list of at least one whole number; got {initial!r:.40}")
-    if min(initial) < 0 or max(initial) >= chunks or len(set(initial)) < len(initial):
-        raise ValueError(f"initial must hold different numbers from 0 to {chunks - 1}; got {initial!r:.40}")
-    return tuple(map(int, initial))
-
-
-def _answer(sufficient):
-    if not isinstance(sufficient, bool | np.bool_):
-        raise ValueError(f"is_sufficient must return True or False; got {sufficient!r}")
-    return bool(sufficient)

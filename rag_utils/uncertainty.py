@@ -4,15 +4,15 @@ All in nats. None of these looks at a reference answer. n samples of one questio
 """
 
 import math
-from numbers import Real
 
 import numpy as np
 from scipy.special import entr
 
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 from rag_utils.seper import cluster_weights
 
-ROUNDING = 1e-6  # by which a matrix may miss its symmetry, and a log-likelihood may exceed 0
+ROUNDING = 1e-6  # by which a diagonal may miss its ones
 
 
 # --- from log-likelihoods --------------------------------------------------------------------------
@@ -29,7 +29,7 @@ def predictive_entropy(log_likelihood):
     >>> round(predictive_entropy([-0.2, -0.5, -1.0, -0.1]), 4)
     0.45
     """
-    return -float(_log_probabilities("log_likelihood", log_likelihood).mean())
+    return -float(checks.log_likelihoods("log_likelihood", log_likelihood).mean())
 
 
 def perplexity(token_log_likelihood):
@@ -44,7 +44,7 @@ def perplexity(token_log_likelihood):
     >>> round(perplexity(np.log([0.5, 0.125])), 4)   # the geometric mean of 2 and 8
     4.0
     """
-    surprise = -float(_log_probabilities("token_log_likelihood", token_log_likelihood).mean())
+    surprise = -float(checks.log_likelihoods("token_log_likelihood", token_log_likelihood).mean())
     if surprise > 700:
         raise ValueError(f"token_log_likelihood must have a mean above -700 nats; got {-surprise}")
     return math.exp(surprise)
@@ -138,14 +138,10 @@ def kernel_language_entropy(weights, *, kernel="heat", t=0.3, kappa=1.0, nu=1.0,
     0.0
     """
     check_name("kernel", kernel, ("heat", "matern"))
-    for name, value in (("t", t), ("kappa", kappa), ("nu", nu)):
-        if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
-            raise ValueError(f"{name} must be a finite number above 0; got {value!r}")
-    weights = _symmetric("weights", weights)
-    if weights.min() < 0:
-        raise ValueError(f"weights must be 0 and above; got {weights.min()}")
+    t, kappa, nu = (checks.number(*named, above=0) for named in (("t", t), ("kappa", kappa), ("nu", nu)))
+    weights = checks.symmetric("weights", weights, low=0)
     n = len(weights)
-    if scaled and n == 1:
+    if checks.flag("scaled", scaled) and n == 1:
         raise ValueError("weights must cover at least two samples to be scaled by log n; got one")
     eigenvalues, vectors = np.linalg.eigh(np.diag(weights.sum(axis=1)) - weights)
     eigenvalues = np.maximum(0, eigenvalues)
@@ -165,34 +161,6 @@ def _entropy(shares):
     return min(math.log(len(shares)), max(0.0, float(entr(shares).sum())))
 
 
-def _log_probabilities(name, values):
-    """Values as a filled (n,) float array, finite and at most 0."""
-    values = np.asarray(values)
-    if values.ndim != 1 or not values.size or values.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must be a filled list of numbers; got shape {values.shape} of {values.dtype}")
-    if not np.isfinite(values).all():
-        raise ValueError(f"{name} must be finite; got {int((~np.isfinite(values)).sum())} NaN or infinite")
-    if values.max() > ROUNDING:
-        raise ValueError(f"{name} must be at most 0; got {values.max()}: is the sign right?")
-    return np.minimum(0.0, values)
-
-
-def _symmetric(name, matrix):
-    """A filled (n, n) float matrix, finite and symmetric."""
-    try:
-        matrix = np.asarray(matrix)
-    except ValueError as error:
-        raise ValueError(f"{name} must be an (n, n) matrix of numbers; got a ragged list") from error
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size or matrix.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be an (n, n) matrix of numbers; got shape {matrix.shape} of {matrix.dtype}")
-    matrix = matrix.astype(float)
-    if not np.isfinite(matrix).all():
-        raise ValueError(f"{name} must be finite; got {int((~np.isfinite(matrix)).sum())} NaN or infinite")
-    if (apart := np.abs(matrix - matrix.T).max()) > ROUNDING:
-        raise ValueError(f"{name} must be symmetric; got values that differ by up to {apart} from their mirror image")
-    return matrix
-
-
 def checked_affinity(matrix, *, name="affinity"):
     """The matrix as floats, if it is one of agreements.
 
@@ -200,9 +168,7 @@ def checked_affinity(matrix, *, name="affinity"):
     name   : what it is called in an error
     raises : ValueError if it is not
     """
-    matrix = _symmetric(name, matrix)
-    if matrix.min() < 0 or matrix.max() > 1:
-        raise ValueError(f"{name} must lie in [0, 1]; got values from {matrix.min()} to {matrix.max()}")
+    matrix = checks.symmetric(name, matrix, low=0, high=1)
     if not np.allclose(np.diag(matrix), 1, rtol=0, atol=ROUNDING):
         raise ValueError(f"{name} must have ones on the diagonal; got {np.diag(matrix).min()}")
     return matrix

@@ -15,8 +15,9 @@ import pandas as pd
 from semantic_text_splitter import TextSplitter
 
 from rag_utils import answers, retrieve
-from rag_utils.corpora.chunking import merge_sentences, split_sentences, unit_rows
+from rag_utils.corpora.sentences import split_sentences
 from rag_utils.data import Passage, Question
+from rag_utils.dense import merge_sentences, unit_rows
 
 FIXED = {
     "fixed 128": (128, 16),
@@ -69,7 +70,7 @@ def recursive_chunks(some: Documents, *, size: int, overlap: int, count_tokens: 
 def semantic_chunks(
     some: Documents, *, threshold: float, max_tokens: int, count_tokens: Count, encode: retrieve.Encoder
 ) -> list[Passage]:
-    """Neighbouring sentences of a document that are alike, together: `chunking.merge_sentences` on each document.
+    """Neighbouring sentences of a document that are alike, together: `dense.merge_sentences` on each document.
 
     threshold : least cosine of two neighbours. It belongs to the encoder: 0.6 with the paper's hardly joins any with ours
     source    : DENSE, eq. 7 and Algorithm 2

@@ -18,7 +18,7 @@ from rag_utils import ecorag
 from rag_utils.answers import normalize
 from rag_utils.base.cache import ROOT
 from rag_utils.base.names import check_name
-from rag_utils.corpora.chunking import split_sentences
+from rag_utils.corpora.sentences import split_sentences
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel, word_log_likelihoods
 from rag_utils.prompts import Prompt, prompt_text

@@ -1,7 +1,7 @@
 """Checks of input: what came, what was wanted. Every refusal is a ValueError that says both; nothing is corrected in silence."""
 
 import operator
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from numbers import Real
 
 import numpy as np
@@ -32,10 +32,9 @@ def whole(name: str, value, *, least: int | None = None, most: int | None = None
         result = operator.index(value)
     except TypeError:
         raise ValueError(f"{name} must be a whole number; got {value!r:.60}") from None
-    if (least is not None and result < least) or (most is not None and result > most):
-        raise ValueError(
-            f"{name} must be {_range(-np.inf if least is None else least, np.inf if most is None else most)}; got {result}"
-        )
+    low, high = -np.inf if least is None else least, np.inf if most is None else most
+    if not low <= result <= high:
+        raise ValueError(f"{name} must be a whole number {_range(low, high, 'of ')}; got {result}")
     return result
 
 
@@ -67,7 +66,7 @@ def numbers(
         raise ValueError(f"{name} must be numbers; got {array.dtype}")
     array = array.astype(float)
     if finite and not (fine := np.isfinite(array)).all():
-        raise ValueError(f"{name} must be finite; got {int((~fine).sum())} NaN or infinite")
+        raise ValueError(f"{name} must be finite; got {int((~fine).sum())} NaN or infinite of {array.size}")
     outside = (array < low) | (array > high)
     if outside.any():
         raise ValueError(f"{name} must be {_range(low, high)}; got {array[outside][0]}")
@@ -84,36 +83,55 @@ def log_likelihoods(name: str, values, *, rounding: float = 1e-6) -> np.ndarray:
 
 def flags(name: str, values, *, dimensions: int = 1, least: int = 1) -> np.ndarray:
     """Values as a bool array; they are True and False or 0 and 1."""
-    array = numbers(name, values, dimensions=dimensions, least=least)
+    array = numbers(name, values, dimensions=dimensions, least=least, finite=False)
     if not (known := np.isin(array, (0, 1))).all():
         raise ValueError(f"{name} must be True and False; got {array[~known][0]}")
     return array.astype(bool)
 
 
-def square(name: str, matrix) -> np.ndarray:
-    """A filled (n, n) float matrix, all finite."""
-    array = numbers(name, matrix, dimensions=2)
+def members(name: str, values: np.ndarray, allowed: Collection) -> np.ndarray:
+    """Values, if each is one of those that are allowed."""
+    if not (known := np.isin(values, allowed)).all():
+        *first, last = allowed
+        raise ValueError(f"{name} must be {', '.join(map(str, first))} or {last}; got {values[~known][0]}")
+    return values
+
+
+def square(name: str, matrix, *, low: float = -np.inf, high: float = np.inf) -> np.ndarray:
+    """A filled (n, n) float matrix, all finite, each number from `low` to `high`."""
+    array = numbers(name, matrix, dimensions=2, low=low, high=high)
     if array.shape[0] != array.shape[1]:
         raise ValueError(f"{name} must be an (n, n) matrix; got shape {array.shape}")
     return array
 
 
-def symmetric(name: str, matrix, *, rounding: float = 1e-6) -> np.ndarray:
+def symmetric(name: str, matrix, *, rounding: float = 1e-6, low: float = -np.inf, high: float = np.inf) -> np.ndarray:
     """A filled (n, n) float matrix that equals its mirror image."""
-    array = square(name, matrix)
+    array = square(name, matrix, low=low, high=high)
     if (apart := np.abs(array - array.T).max()) > rounding:
         raise ValueError(f"{name} must be symmetric; got values that differ by up to {apart} from their mirror image")
     return array
 
 
-def listed(name: str, values, *, least: int = 1) -> list:
-    """Values as a list with at least `least` entries; one string is no list of strings."""
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+def listed(name: str, values, *, least: int = 1, of: type | None = None) -> list:
+    """Values as a list with at least `least` entries, all of type `of`; a string, a set or a mapping is none.
+
+    >>> listed("answers", "Paris")
+    Traceback (most recent call last):
+        ...
+    ValueError: answers must be a list; got str; write [answers] for a single one
+    """
+    if isinstance(values, str | bytes | set | frozenset | Mapping) or not isinstance(values, Iterable):
         hint = f"; write [{name}] for a single one" if isinstance(values, str) else ""
         raise ValueError(f"{name} must be a list; got {type(values).__name__}{hint}")
-    values = list(values)
+    try:
+        values = list(values)
+    except TypeError:  # an array without dimensions
+        raise ValueError(f"{name} must be a list; got one {type(values).__name__} that holds no list") from None
     if len(values) < least:
         raise ValueError(f"{name} must hold at least {least}; got {len(values) or 'none'}")
+    if of is not None and (other := [value for value in values if not isinstance(value, of)]):
+        raise ValueError(f"{name} must hold {of.__name__} only; got {type(other[0]).__name__}")
     return values
 
 
@@ -128,8 +146,7 @@ def text(name: str, value, *, empty: bool = True) -> str:
 
 def texts(name: str, values, *, least: int = 1, empty: bool = True) -> list[str]:
     """Values as a list of strings; a bare string is none."""
-    values = listed(name, values, least=least)
-    return [text(f"{name}[{place}]", value, empty=empty) for place, value in enumerate(values)]
+    return [text(f"{name}[{i}]", value, empty=empty) for i, value in enumerate(listed(name, values, least=least))]
 
 
 def same_length(**named: Collection) -> int:
@@ -144,10 +161,26 @@ def distinct(name: str, values: Iterable) -> list:
     """Values as a list in which none comes twice."""
     values, seen = list(values), set()
     for value in values:
+        if not isinstance(value, Hashable):
+            raise ValueError(f"{name} must be numbers or strings; got {type(value).__name__}")
         if value in seen:
             raise ValueError(f"{name} must each come once; got {value!r:.60} twice")
         seen.add(value)
     return values
+
+
+def mapping(name: str, value) -> Mapping:
+    """A mapping, such as a dict."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a mapping; got {type(value).__name__}")
+    return value
+
+
+def function(name: str, value) -> Callable:
+    """Something that can be called."""
+    if not callable(value):
+        raise ValueError(f"{name} must be a function; got {type(value).__name__}")
+    return value
 
 
 def generator(rng) -> np.random.Generator:
@@ -163,8 +196,12 @@ def generator(rng) -> np.random.Generator:
 def _array(name: str, values) -> np.ndarray:
     try:
         return np.asarray(values)
+    except OverflowError:
+        raise ValueError(f"{name} must be numbers that a float can hold; got one that is too large") from None
     except ValueError as error:
         raise ValueError(f"{name} must be rows of equal length; got a ragged list") from error
+    except TypeError as error:
+        raise ValueError(f"{name} must be numbers; got {type(values).__name__}") from error
 
 
 def _is_finite(value) -> bool:
@@ -174,7 +211,7 @@ def _is_finite(value) -> bool:
         return False
 
 
-def _range(low: float, high: float) -> str:
+def _range(low: float, high: float, before: str = "") -> str:
     if high == np.inf:
-        return f"at least {low}"
-    return f"at most {high}" if low == -np.inf else f"from {low} to {high}"
+        return f"{before}at least {low}"
+    return f"{before}at most {high}" if low == -np.inf else f"from {low} to {high}"

@@ -7,7 +7,7 @@ from itertools import combinations
 from math import comb
 
 import pandas as pd
-import pytest
+from looped import each
 
 from rag_utils import data
 from rag_utils.answers import contains_answer, normalize
@@ -23,8 +23,8 @@ ASKED = QUESTIONS + CLAIMS + LONG
 SPLITS = ("train", "dev", "test")
 KINDS = ("real", "invented")
 
-each_asked = pytest.mark.parametrize("question", ASKED, ids=lambda question: question.id)
-each_question = pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.id)
+each_asked = each("question", ASKED, ids=lambda question: question.id)
+each_question = each("question", QUESTIONS, ids=lambda question: question.id)
 
 
 def gold_text(question: data.Question) -> str:
@@ -121,7 +121,7 @@ def test_the_data_card_counts_right():
 # --- passages --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("passage", PASSAGES, ids=lambda passage: passage.id)
+@each("passage", PASSAGES, ids=lambda passage: passage.id)
 def test_passages_have_their_length(passage):
     assert 35 <= len(passage.text.split()) <= 70
     assert 2 <= len(passage.sentences) <= 4
@@ -174,7 +174,7 @@ def test_an_answer_is_not_found_inside_longer_words(question):
     assert question.type == "yes_no" or (len(found) > 3) == (question.id in IN_LONGER_WORDS), found
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+@each("claim", CLAIMS, ids=lambda claim: claim.id)
 def test_a_claim_is_one_sentence(claim):
     assert re.fullmatch(r"[A-Z][^?!]*\.", claim.text) and not re.search(r"[a-z]{3}\. ", claim.text)
     assert len(claim.gold) in (1, 2)
@@ -198,7 +198,7 @@ def test_claims_do_not_give_their_label_away():
     assert min(first.values()) >= 15
 
 
-@pytest.mark.parametrize("question", LONG, ids=lambda question: question.id)
+@each("question", LONG, ids=lambda question: question.id)
 def test_a_long_answer_is_short_enough_and_in_its_own_words(question):
     (answer,) = question.answers
     assert question.text.startswith(("How ", "Why "))
@@ -235,7 +235,7 @@ def test_contrast_is_not_solved_by_lexical_match():
 # --- near duplicates -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("texts", "size"),
     [
         ([p.text for p in PASSAGES] + [q.answers[0] for q in LONG], 5),

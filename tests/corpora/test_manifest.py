@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from looped import each
 
 from rag_utils.base.cache import CacheError, cache_dir, make_dir
 from rag_utils.corpora import manifest
@@ -132,7 +133,7 @@ def test_the_repository_s_manifest_names_six_files_and_their_addresses_agree_wit
         assert one.url == (None if name in ("hotpotqa", "musique") else address)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "field"),
     [
         ({"sha256": "abc"}, "toy.sha256"),

@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from looped import each
 
 from rag_utils import data
 from rag_utils.corpora import companion, manifest
@@ -237,7 +238,7 @@ def test_squad_has_one_passage_per_paragraph(put):
     assert one.gold[0].title == "Song birds"
 
 
-@pytest.mark.parametrize("name", ["hotpotqa", "musique"])
+@each("name", ["hotpotqa", "musique"])
 def test_multihop_parts_gold_from_distractors_and_pools_each_paragraph_once(put, name):
     one, two = load(name)
     assert [p.title for p in one.gold] == ["Friend", "Kim"]
@@ -461,7 +462,7 @@ def test_files_that_are_not_there_are_named(put):
         load("squad")
 
 
-@pytest.mark.parametrize("function", [load, data.passages, data.table, load_judged])
+@each("function", [load, data.passages, data.table, load_judged])
 def test_an_unknown_name_gets_the_near_ones(function):
     wanted, near = ("evouna", "evouna_nq") if function is load_judged else ("hotpot", "hotpotqa")
     with pytest.raises(ValueError, match=f"unknown .*data set '{wanted}'; did you mean '{near}'"):
@@ -479,7 +480,7 @@ needs_files = pytest.mark.skipif(
 
 
 @needs_files
-@pytest.mark.parametrize(
+@each(
     ("name", "pool"), [("nq", 2600), ("squad", 240), ("hotpotqa", 145), ("musique", 104)], ids=lambda value: str(value)
 )
 def test_every_benchmark_loads_with_the_rows_of_the_manifest(name, pool):

@@ -14,6 +14,7 @@ import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import each
 from scripts import script
 
 from experiments.benchmarks import SYSTEM_TITLES
@@ -72,7 +73,7 @@ def toy():
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other"),
     [
         ("12", "twelve"),
@@ -103,7 +104,7 @@ def test_one_spelling(one, other):
     assert words(one) == words(other) != ()
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other"),
     [
         ("12", "21"),
@@ -164,7 +165,7 @@ def test_a_comparison_by_hand():
     assert tuple(found) == COMPARED
 
 
-@pytest.mark.parametrize(
+@each(
     ("question", "left", "right", "wanted"),
     [
         ("where", "New York", "It is in New York City.", {"contained": 1, "recall": 1}),
@@ -247,7 +248,7 @@ def test_polarity_of_what_only_sounds_like_an_answer():
     assert [polarity(text) for text in said] == [0.5, -0.5, -1, 1, -0.5]
 
 
-@pytest.mark.parametrize("blank", ["", " \n"])
+@each("blank", ["", " \n"])
 def test_a_blank_answer_is_not_compared(blank):
     with pytest.raises(ValueError, match="at least one word"):
         compare("who", "Ann", blank)
@@ -333,7 +334,7 @@ def test_best_over_golds(found, more):
     assert np.all(toy.matches(questions, responses, [[*some[::-1], more] for some in golds]) >= probability - 1e-4)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "wanted"),
     [
         (("who", ["Ann"], ["Bo"]), "questions must be a list of texts; got a bare string"),
@@ -348,7 +349,7 @@ def test_what_is_not_a_list_of_pairs_is_refused(toy, arguments, wanted):
         toy.equivalent(*arguments)
 
 
-@pytest.mark.parametrize(
+@each(
     ("golds", "wanted"),
     [
         ("Ann", "bare string"),
@@ -371,7 +372,7 @@ def change(content: dict, *path, to=None) -> bytes:
     return json.dumps(content).encode()
 
 
-@pytest.mark.parametrize(
+@each(
     ("damage", "wanted"),
     [
         (lambda content: json.dumps(content).encode()[:-40], "(all)"),
@@ -684,7 +685,7 @@ def reference(loaded, question, premise, hypothesis) -> list[float]:
     return found[::-1]
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 150, 8192])
+@each("batch_tokens", [1, 150, 8192])
 def test_entailment_equals_one_pair_at_a_time_whatever_shares_a_batch(profile, batch_tokens):
     loaded = weights.load(profile, task="nli")
     found = NliJudge(loaded.model, loaded.tokenizer, batch_tokens=batch_tokens).entailment(*columns())
@@ -745,7 +746,7 @@ def test_the_order_of_labels_comes_from_the_configuration(profile):
         assert np.allclose(found, wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize(
+@each(
     "labels",
     [
         {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"},

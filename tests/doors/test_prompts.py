@@ -1,11 +1,12 @@
 """Prompts have their slots, documents before the question, and can be replaced from a file."""
 
 import pytest
+from looped import each
 
 from rag_utils import prompts
 
 
-@pytest.mark.parametrize("name", prompts.names())
+@each("name", prompts.names())
 def test_every_shipped_prompt_fills_and_leaves_no_slot(name):
     prompt = prompts.load(name)
     values = {slot: f"<{slot}>" for slot in prompt.slots if slot != "documents"}
@@ -36,7 +37,7 @@ def test_a_prompt_from_a_file_replaces_a_shipped_one(tmp_path):
     assert prompts.load(str(path)).digest != mine.digest
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "words"), [("no slot", "has no slot"), ("$question and a stray $ sign", "stray"), (None, "cannot be read")]
 )
 def test_a_bad_prompt_file_says_what_is_wrong(tmp_path, text, words):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import each
 
 from rag_utils import retrieve
 from rag_utils.base.cache import ROOT
@@ -78,7 +79,7 @@ def test_bm25_ties_stand_in_the_order_of_ids_and_k_cuts():
         assert list(bm25([question("red")], pool, k=k)["q"]) == wanted
 
 
-@pytest.mark.parametrize("text", ["walrus", "the of", "?", "x"])
+@each("text", ["walrus", "the of", "?", "x"])
 def test_bm25_finds_nothing_where_no_word_is_shared(text):
     assert bm25([question(text)], pool_of("red fox", "the of"), k=2) == {"q": {}}
     assert bm25([question(text)], pool_of("the of", "?"), k=2) == {"q": {}}
@@ -114,7 +115,7 @@ def coded(vectors: dict[str, np.ndarray]):
     return lambda texts: np.array([vectors[text] for text in texts])
 
 
-@pytest.mark.parametrize("k", [1, 3, 7, 40, 99])
+@each("k", [1, 3, 7, 40, 99])
 def test_dense_equals_numpy_with_ties_in_the_order_of_ids(k):
     rng = np.random.default_rng(7)
     distinct = rng.normal(size=(12, 8))
@@ -135,7 +136,7 @@ def test_dense_equals_numpy_with_ties_in_the_order_of_ids(k):
         assert list(alone) == [names[i] for i in np.argsort(-cosine[:12])[:k]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("encoder", "wanted"),
     [
         (lambda texts: np.zeros((len(texts), 3)), "length 0"),
@@ -182,7 +183,7 @@ def test_the_encoder_finds_what_shares_no_word(capfd):
 # --- what both refuse ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "pool", "k", "wanted"),
     [
         ([question("red")], pool_of("red"), 0, "k=0"),
@@ -231,7 +232,7 @@ def test_hard_negatives_are_the_best_that_are_not_gold_and_hold_no_answer():
         hard_negatives([asked], pool, short="kept")
 
 
-@pytest.mark.parametrize("answers", [("No",), ("yes.",), ("yes", "no"), ("A+",)])
+@each("answers", [("No",), ("yes.",), ("yes", "no"), ("A+",)])
 def test_answers_that_cannot_be_looked_for_exclude_gold_only(answers):
     gold, other = Passage("p1", "", "red fox"), Passage("p2", "", "red eyes in the north, yes, no, A+")
     assert hard_negatives([question("red fox", answers, gold=(gold,))], [gold, other]) == {"q": (other,)}
@@ -292,7 +293,7 @@ def test_qrels_are_the_gold_passages():
             qrels(wrong)
 
 
-@pytest.mark.parametrize(
+@each(
     ("run", "judged", "metrics", "wanted"),
     [
         ({}, {"q": {"p": 1}}, ["nDGC@10"], "unknown metric 'nDGC'; did you mean 'nDCG'"),

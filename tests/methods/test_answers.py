@@ -5,6 +5,7 @@ import string
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import each
 
 from rag_utils.answers import METRICS, contains_answer, exact_match, normalize, score, token_f1
 
@@ -23,7 +24,7 @@ def second_normalize(text):
     return " ".join(word for word in kept.split() if word not in {"a", "an", "the"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("The Beatles", "beatles"),
@@ -50,7 +51,7 @@ def test_normalize_equals_a_second_implementation_and_is_idempotent_on_words(tex
     assert normalize(normalize(text)) == normalize(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("prediction", "answers", "expected"),
     [
         ("the Paris.", ["Paris"], 1.0),
@@ -69,7 +70,7 @@ def test_exact_match_by_hand(prediction, answers, expected):
     assert exact_match(prediction, answers) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("prediction", "answers", "expected"),
     [
         ("Paris", ["Paris"], 1.0),
@@ -95,7 +96,7 @@ def test_f1_of_word_sets_is_wrong():
     assert token_f1("York York York", ["New York"]) == pytest.approx(0.4) != pytest.approx(sets)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answers", "expected"),
     [
         ("It was Paris.", ["Paris"], 1.0),
@@ -145,7 +146,7 @@ def test_symmetric_and_reflexive_cases(left, right):
         assert contains_answer(left, [right]) == 1.0
 
 
-@pytest.mark.parametrize("name", METRICS)
+@each("name", METRICS)
 def test_score_calls_the_metric_of_that_name(name):
     assert score(name, "in Paris", ["Paris"]) == METRICS[name]("in Paris", ["Paris"])
 
@@ -155,8 +156,8 @@ def test_score_names_the_near_metric():
         score("exact_mach", "Paris", ["Paris"])
 
 
-@pytest.mark.parametrize("metric", METRICS.values())
-@pytest.mark.parametrize(
+@each("metric", METRICS.values())
+@each(
     ("prediction", "answers", "message"),
     [
         (None, ["Paris"], "must be a string; got NoneType"),
@@ -176,7 +177,7 @@ def test_bad_input_raises(metric, prediction, answers, message):
         metric(prediction, answers)
 
 
-@pytest.mark.parametrize("text", [None, 3, b"Paris", ["Paris"]])
+@each("text", [None, 3, b"Paris", ["Paris"]])
 def test_normalize_refuses_what_is_no_string(text):
     with pytest.raises(ValueError, match="text must be a string"):
         normalize(text)

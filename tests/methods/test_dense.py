@@ -10,15 +10,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from looped import each
 from scipy import linalg
 
 from rag_utils.base.cache import ROOT
-from rag_utils.dense import adjacency, chunk_roles, contexts_without_one, degree_entropy, refine, single_edit_contexts
+from rag_utils.dense import (
+    adjacency,
+    chunk_roles,
+    contexts_without_one,
+    degree_entropy,
+    merge_sentences,
+    refine,
+    single_edit_contexts,
+    unit_rows,
+)
 from rag_utils.uncertainty import degree_uncertainty, discrete_semantic_entropy
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
 PARITY = json.loads((ROOT / "tests" / "parity" / "dense_reference.json").read_text())
-each_case = pytest.mark.parametrize("case", PARITY["cases"], ids=lambda case: case["name"])
+each_case = each("case", PARITY["cases"], ids=lambda case: case["name"])
 entailments = st.integers(1, 7).flatmap(lambda n: arrays.arrays(bool, (n, n)))
 NAN = math.nan
 
@@ -35,6 +45,154 @@ def affinities(draw):
     return upper + upper.T + np.eye(n)
 
 
+def words(text):
+    return len(text.split())
+
+
+def at(*degrees):
+    """One embedding per angle; the cosine of two is that of the angle between them."""
+    return np.column_stack([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
+
+
+# --- merging sentences ---------------------------------------------------------------------------
+
+
+@each(
+    ("angles", "options", "expected"),
+    [
+        ([0], {}, [["a"]]),
+        ([0, 0, 0], {}, [["a", "b", "c"]]),
+        ([0, 90, 180], {}, [["a"], ["b"], ["c"]]),
+        ([0, 20, 90, 100], {}, [["a", "b"], ["c", "d"]]),
+        ([0, 180], {"threshold": -1.0}, [["a", "b"]]),
+        ([0, 180], {"threshold": -1.0, "strict": True}, [["a"], ["b"]]),
+        ([0, 0], {"threshold": 1}, [["a", "b"]]),
+        ([0, 0], {"threshold": 1, "strict": True}, [["a"], ["b"]]),
+        ([0, 0, 0, 0, 0], {"max_tokens": 2}, [["a", "b"], ["c", "d"], ["e"]]),
+        ([0, 0, 0], {"max_tokens": 1}, [["a"], ["b"], ["c"]]),
+    ],
+)
+def test_merging_by_hand(angles, options, expected):
+    sentences = list("abcde")[: len(angles)]
+    assert merge_sentences(sentences, at(*angles), count_tokens=words, **options) == expected
+
+
+def test_at_the_threshold_equation_7_joins_and_algorithm_2_cuts():
+    embeddings = [[3.0, 4.0], [5.0, 0.0]]  # cosine 15 / 25
+    assert merge_sentences(["a", "b"], embeddings, count_tokens=words) == [["a", "b"]]
+    assert merge_sentences(["a", "b"], embeddings, count_tokens=words, strict=True) == [["a"], ["b"]]
+    for strict in (True, False):  # beside the threshold they agree
+        assert merge_sentences(["a", "b"], at(0, 53), count_tokens=words, strict=strict) == [["a", "b"]]
+        assert merge_sentences(["a", "b"], at(0, 54), count_tokens=words, strict=strict) == [["a"], ["b"]]
+
+
+def test_the_last_digit_of_a_cosine_decides_nothing():
+    same = np.repeat(np.random.default_rng(0).normal(size=(1, 300, 7)), 2, axis=0)  # cosines of 1, give or take a digit
+    for strict, chunks in ((False, 1), (True, 2)):
+        found = [
+            merge_sentences(["a", "b"], same[:, i], count_tokens=words, threshold=1.0, strict=strict)
+            for i in range(300)
+        ]
+        assert {len(pair) for pair in found} == {chunks}
+
+
+def test_only_neighbours_are_compared_and_a_length_says_nothing():
+    drifting = at(0, 40, 80, 120)  # each 40 degrees from the one before, cosine 0.77; the last is far from the first
+    assert merge_sentences(list("abcd"), drifting, count_tokens=words) == [["a", "b", "c", "d"]]
+    first = drifting[0]
+    assert (drifting @ first < 0.6).sum() == 2  # a rule that compares with the first sentence would cut
+    far = at(0, 80) * [[10.0], [10.0]]
+    assert far[0] @ far[1] > 0.6  # and so would join a product that is not divided by the lengths
+    assert merge_sentences(["a", "b"], far, count_tokens=words) == [["a"], ["b"]]
+
+
+def test_the_limit_is_of_the_chunk_and_starts_anew_with_it():
+    sentences = ["one two three", "four five", "six", "seven eight nine ten", "eleven"]
+    found = merge_sentences(sentences, at(0, 0, 0, 0, 0), count_tokens=words, max_tokens=5)
+    assert [sum(map(words, chunk)) for chunk in found] == [5, 5, 1]
+    assert merge_sentences(sentences, at(0, 0, 0, 0, 0), count_tokens=words, max_tokens=3) == [
+        ["one two three"],
+        ["four five", "six"],
+        ["seven eight nine ten"],  # longer than the limit: by itself, uncut
+        ["eleven"],
+    ]
+
+
+def test_tokens_are_counted_once_per_sentence():
+    seen = []
+    merge_sentences(["a", "b", "c"], at(0, 0, 0), count_tokens=lambda text: seen.append(text) or 1)
+    assert seen == ["a", "b", "c"]
+
+
+@repeatable
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 359)), min_size=1, max_size=9),
+    st.sampled_from([-1, -0.5, 0.0, 0.6, 0.9, 1.0]),
+    st.integers(1, 12),
+    st.booleans(),
+    st.floats(1e-3, 1e3),
+)
+def test_merging_cuts_exactly_where_it_says(sentences, threshold, most, strict, factor):
+    texts = [" ".join([f"w{i}"] * length) for i, (length, _) in enumerate(sentences)]
+    embeddings = at(*(angle for _, angle in sentences))
+    options = {"count_tokens": words, "threshold": threshold, "max_tokens": most, "strict": strict}
+    found = merge_sentences(texts, embeddings, **options)
+    assert [text for chunk in found for text in chunk] == texts and all(found)
+    assert all(len(chunk) == 1 or sum(map(words, chunk)) <= most for chunk in found)
+    place = 0
+    for chunk, following in zip(found, [*found[1:], None], strict=True):
+        place += len(chunk)
+        if following is not None:
+            apart = abs(sentences[place][1] - sentences[place - 1][1])
+            cosine = np.cos(np.radians(apart))
+            unlike = cosine <= threshold + 1e-9 if strict else cosine < threshold - 1e-9
+            assert unlike or sum(map(words, [*chunk, following[0]])) > most
+    assert merge_sentences(tuple(texts), embeddings * factor, **options) == found
+    assert len(merge_sentences(texts, embeddings, **{**options, "threshold": -1, "strict": False})) <= len(found)
+
+
+@each(
+    ("change", "message"),
+    [
+        ({"sentences": []}, "sentences must hold at least 1; got none"),
+        ({"sentences": "ab"}, r"sentences must be a list; got str; write \[sentences\] for a single one"),
+        ({"sentences": ["a", 1]}, r"sentences\[1\] must be a string; got int"),
+        ({"sentences": ["a", "b", "c"]}, "lengths must be equal; got 2 embeddings, 3 sentences"),
+        ({"embeddings": [1.0, 2.0]}, r"embeddings must have 2 dimension\(s\); got shape \(2,\)"),
+        ({"embeddings": [[1.0], [1.0, 2.0]]}, "ragged"),
+        ({"embeddings": [["a"], ["b"]]}, "embeddings must be numbers; got <U1"),
+        ({"embeddings": np.zeros((2, 0))}, r"got shape \(2, 0\)"),
+        ({"embeddings": [[1.0, 0.0], [np.nan, 0.0]]}, "finite"),
+        ({"embeddings": [[1.0, 0.0], [np.inf, 0.0]]}, "finite"),
+        (
+            {"embeddings": [[1.0, 0.0], [0.0, 0.0]]},
+            "embeddings must have rows with a direction; got one that is all zero or too",
+        ),
+        ({"threshold": 60}, "threshold must be from -1 to 1; got 60"),
+        ({"threshold": np.nan}, "threshold must be"),
+        ({"threshold": "0.6"}, "threshold must be"),
+        ({"max_tokens": 0}, "max_tokens must be a whole number of at least 1; got 0"),
+        ({"max_tokens": 10.5}, "max_tokens must be"),
+        ({"max_tokens": True}, "max_tokens must be"),
+        ({"count_tokens": lambda text: -1}, "count_tokens must be a whole number of at least 0; got -1"),
+        ({"count_tokens": lambda text: text}, "count_tokens must be a whole number"),
+        ({"strict": "yes"}, "strict must be True or False; got 'yes'"),
+    ],
+)
+def test_merging_refuses(change, message):
+    arguments = {"sentences": ["a", "b"], "embeddings": [[1.0, 0.0], [0.0, 1.0]], "count_tokens": words, **change}
+    with pytest.raises(ValueError, match=message):
+        merge_sentences(arguments.pop("sentences"), arguments.pop("embeddings"), **arguments)
+
+
+# --- unit rows -----------------------------------------------------------------------------------
+
+
+def test_unit_rows():
+    assert np.allclose(unit_rows([[3, 4], [0, -2]]), [[0.6, 0.8], [0, -1]])
+    assert unit_rows(np.array([[3.0, 4.0]], dtype=np.float16)).dtype == np.float64
+
+
 # --- contexts ------------------------------------------------------------------------------------
 
 
@@ -49,14 +207,14 @@ def test_contexts_differ_in_one_chunk(k):
         assert without == [chunk for chunk in chunks if chunk != f"c{i}"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("chunks", "rephrased", "message"),
     [
-        ([], [], r"chunks must be a list of at least one string; got \[\]"),
+        ([], [], "chunks must hold at least 1; got none"),
         ("ab", ["a", "b"], "chunks must be a list"),
-        (["a", None], ["a", "b"], "chunks must be a list"),
+        (["a", None], ["a", "b"], r"chunks\[1\] must be a string; got NoneType"),
         (["a"], "b", "rephrased must be a list"),
-        (["a", "b"], ["a"], "one text per chunk; got 1 for 2 chunks"),
+        (["a", "b"], ["a"], "lengths must be equal; got 1 rephrased, 2 chunks"),
     ],
 )
 def test_contexts_refuse(chunks, rephrased, message):
@@ -66,7 +224,7 @@ def test_contexts_refuse(chunks, rephrased, message):
 
 def test_leaving_out_refuses_no_chunks():
     assert contexts_without_one(["only"]) == [[]]
-    with pytest.raises(ValueError, match="chunks must be"):
+    with pytest.raises(ValueError, match="chunks must hold at least 1; got none"):
         contexts_without_one([])
 
 
@@ -120,15 +278,15 @@ def test_adjacency_is_an_average_of_both_ways(entails):
     assert np.array_equal(adjacency(entails | np.eye(n, dtype=bool)), found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("entails", "message"),
     [
-        ([], r"entails must be an \(n, n\) matrix of numbers; got shape \(0,\)"),
+        ([], r"entails must have 2 dimension\(s\); got shape \(0,\)"),
         (np.zeros((0, 0)), r"got shape \(0, 0\)"),
         ([[True, False]], r"got shape \(1, 2\)"),
         ([True], r"got shape \(1,\)"),
         ([[True], [True, False]], "ragged"),
-        ([["a"]], "matrix of numbers"),
+        ([["a"]], "must be numbers; got"),
         ([[1, 0.5], [0, 1]], r"True and False; got 0\.5"),
         ([[1, 2], [0, 1]], r"True and False; got 2\.0"),
         ([[1, NAN], [0, 1]], "True and False; got nan"),
@@ -142,7 +300,7 @@ def test_adjacency_refuses(entails, message):
 # --- degree entropy ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 6, 7, 20])
+@each("n", [1, 2, 3, 6, 7, 20])
 def test_the_ends(n):
     assert degree_entropy(np.ones((n, n))) == 0.0 and math.copysign(1, degree_entropy(np.ones((n, n)))) == 1
     assert degree_entropy(np.eye(n)) == pytest.approx(math.log(n), abs=1e-12)
@@ -206,16 +364,16 @@ def test_one_outlier_crosses_the_threshold_at_some_k_only():
     assert one_outlier[3] > one_outlier[5] > one_outlier[8] > 0.2 > one_outlier[20]
 
 
-bad_agreement = pytest.mark.parametrize(
+bad_agreement = each(
     ("links", "message"),
     [
-        ([], r"adjacency must be an \(n, n\) matrix of numbers; got shape \(0,\)"),
+        ([], r"adjacency must have 2 dimension\(s\); got shape \(0,\)"),
         ([[1.0, 0.5]], r"got shape \(1, 2\)"),
         ([[1.0], [0.5, 1.0]], "ragged"),
-        ([[None]], "matrix of numbers"),
+        ([[None]], "must be numbers; got"),
         ([[1.0, NAN], [NAN, 1.0]], r"finite; got 2 NaN"),
-        ([[1.0, 1.5], [1.5, 1.0]], r"\[0, 1\]; got values from 1\.0 to 1\.5"),
-        ([[1.0, -0.5], [-0.5, 1.0]], r"\[0, 1\]; got values from -0\.5"),
+        ([[1.0, 1.5], [1.5, 1.0]], r"adjacency must be from 0 to 1; got 1\.5"),
+        ([[1.0, -0.5], [-0.5, 1.0]], r"adjacency must be from 0 to 1; got -0\.5"),
         ([[1.0, 0.5], [1.0, 1.0]], r"symmetric; got values that differ by up to 0\.5"),
         ([[1.0, 0.5], [0.5, 0.5]], r"ones on the diagonal; got 0\.5"),
     ],
@@ -240,7 +398,7 @@ def first_row(*links):
     return matrix
 
 
-@pytest.mark.parametrize(
+@each(
     ("links", "without", "half", "expected"),
     [
         ([1], [NAN], "necessary", ["certain"]),
@@ -281,14 +439,14 @@ def test_roles_follow_their_rule(entails, data):
     assert chunk_roles(changed, without) == by_half["necessary"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("links", "without", "options", "message"),
     [
         ([[1.0]], [], {}, "at least one chunk, so two replies; got one reply"),
-        (first_row(0, 1), [1], {}, r"one number per chunk, 2 of them; got shape \(1,\)"),
-        (first_row(0, 1), [1, 1, 1], {}, r"got shape \(3,\)"),
+        (first_row(0, 1), [1], {}, "lengths must be equal; got 1 agrees_without, 2 chunks"),
+        (first_row(0, 1), [1, 1, 1], {}, "lengths must be equal; got 3 agrees_without, 2 chunks"),
         (first_row(0), [[1]], {}, r"got shape \(1, 1\)"),
-        (first_row(0), ["1"], {}, "one number per chunk"),
+        (first_row(0), ["1"], {}, "agrees_without must be numbers; got <U1"),
         (first_row(0, 1), [NAN, 1], {}, "agrees_without, where the chunk is uncertain, must be 0, 0.5 or 1; got nan"),
         (first_row(0), [0.7], {}, r"got 0\.7"),
         (first_row(0), [2], {}, "got 2"),
@@ -365,7 +523,7 @@ def test_what_stops_it():
     assert contexts(neither) == [(0, 2), (0,)] and neither.ended == "unchanged"
 
 
-@pytest.mark.parametrize("stop_when", ["or", "and"])
+@each("stop_when", ["or", "and"])
 def test_nobody_evaluates(stop_when):
     reader = Reader(["certain", "certain", "unnecessary"])
     found = reader.refine([0, 2], np.eye(3), evaluate=False, stop_when=stop_when)
@@ -449,7 +607,7 @@ def tried(*sizes, sufficient=(), **options):
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("sizes", "sufficient", "lowest", "guarded"),
     [
         (([1, 1], [1, 2], [1, 3]), (), 2, 2),  # 0.69, 0.64, 0.56
@@ -547,35 +705,38 @@ def test_it_ends_whatever_the_functions_answer(m, data, seed):
     assert found.ended != "empty" or set(last.roles) == {"unnecessary"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "message"),
     [
-        ({"initial": []}, r"initial must be a list of at least one whole number; got \[\]"),
+        ({"initial": []}, "initial must hold at least 1; got none"),
         ({"initial": "0"}, "initial must be a list"),
-        ({"initial": [0.0]}, "initial must be a list"),
-        ({"initial": [True]}, "initial must be a list"),
-        ({"initial": [0, 0]}, r"initial must hold different numbers from 0 to 2; got \[0, 0\]"),
-        ({"initial": [3]}, "different numbers from 0 to 2"),
-        ({"initial": [-1]}, "different numbers from 0 to 2"),
-        ({"embeddings": [[1.0], [0.0], [1.0]]}, "no row all zero"),
+        ({"initial": [0.0]}, "initial must be a whole number; got"),
+        ({"initial": [True]}, "initial must be a whole number; got"),
+        ({"initial": [0, 0]}, "initial must each come once; got 0 twice"),
+        ({"initial": [3]}, "initial must be a whole number from 0 to 2; got"),
+        ({"initial": [-1]}, "initial must be a whole number from 0 to 2; got"),
+        (
+            {"embeddings": [[1.0], [0.0], [1.0]]},
+            "embeddings must have rows with a direction; got one that is all zero or too",
+        ),
         ({"half": "both"}, "unknown half 'both'"),
         ({"stop_when": "xor"}, "unknown stop_when 'xor'"),
         ({"refill": None}, "unknown refill None"),
         ({"fallback": "last"}, "unknown fallback 'last'"),
-        ({"threshold": -0.1}, "threshold must be a finite number of nats, 0 and above; got -0.1"),
+        ({"threshold": -0.1}, r"threshold must be at least 0; got -0\.1"),
         ({"threshold": NAN}, "threshold must be"),
         ({"threshold": "0.2"}, "threshold must be"),
-        ({"strict": 1}, "strict must be True or False; got 1"),
-        ({"limit": 1}, "limit must be None or a whole number of at least 2, the first chunks; got 1"),
-        ({"limit": 3.0}, "limit must be None"),
+        ({"strict": 2}, "strict must be True or False; got 2"),
+        ({"limit": 1}, "limit must be a whole number of at least 2; got 1"),
+        ({"limit": 3.0}, r"limit must be a whole number; got 3\.0"),
         ({"agree": lambda context: np.eye(2)}, r"one row per reply, 3; got shape \(2, 2\)"),
         ({"agree": lambda context: [[1.0], [1.0, 2.0]]}, "ragged"),
         ({"agree": lambda context: first_row(0.9, 0)}, r"adjacency, first row, must be 0, 0\.5 or 1; got 0\.9"),
-        ({"agree_without": lambda context, places: [0.0]}, r"2 numbers, one per place; got shape \(1,\)"),
+        ({"agree_without": lambda context, places: [0.0]}, "lengths must be equal; got 1 numbers, 2 uncertain_chunks"),
         ({"agree_without": lambda context, places: [0.7] * len(places)}, r"got 0\.7"),
-        ({"agree_without": lambda context, places: [NAN] * len(places)}, "got nan"),
+        ({"agree_without": lambda context, places: [NAN] * len(places)}, "agree_without returns must be finite; got 2"),
         ({"agree_without": lambda context, places: None}, r"got shape \(\)"),
-        ({"is_sufficient": lambda context: "yes"}, "is_sufficient must return True or False; got 'yes'"),
+        ({"is_sufficient": lambda context: "yes"}, "what is_sufficient returns must be True or False; got 'yes'"),
     ],
 )
 def test_refinement_refuses(change, message):

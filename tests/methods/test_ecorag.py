@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import each
 from scipy.special import logsumexp
 
 from rag_utils.base.cache import ROOT
@@ -51,7 +52,7 @@ def test_every_input_has_its_label():
     assert {said: evidentiality(*said) for said in BY_HAND} == BY_HAND
 
 
-@pytest.mark.parametrize("case", PARITY["label_truth_table"], ids=lambda case: case["label"])
+@each("case", PARITY["label_truth_table"], ids=lambda case: case["label"])
 def test_labels_are_the_recorded_ones(case):
     said = (case[f"{name}_correct"] for name in ("closed_book", "with_sentence", "strong_plus_sentence"))
     assert evidentiality(*said) == case["label"]
@@ -80,7 +81,7 @@ def test_other_definitions_of_a_label_are_wrong():
         assert sum(wrong(*said) != label for said, label in BY_HAND.items()) == misses
 
 
-@pytest.mark.parametrize("wrong", [np.nan, 0.5, 2, -1, "True", [True], np.array([True])])
+@each("wrong", [np.nan, 0.5, 2, -1, "True", [True], np.array([True])])
 def test_evidentiality_refuses(wrong):
     names = ("closed_book", "with_sentence", "strong_with_sentence")
     for place, name in enumerate(names):
@@ -171,7 +172,7 @@ def test_mining_asks_each_call_once_and_labels_by_the_rule(rows, seed):
         assert ("undefined" in found) == ("strong" not in found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("questions", "sentences", "message"),
     [
         ([], [], "questions must not be empty"),
@@ -222,7 +223,7 @@ def test_statistics_add_up(labels):
     assert found.with_strong == sum("strong" in own for own in labels) <= found.questions == len(labels)
 
 
-@pytest.mark.parametrize(
+@each(
     ("labels", "message"),
     [
         ([], "labels must not be empty"),
@@ -244,7 +245,7 @@ similarities = st.lists(similarity, max_size=6)
 temperature = st.floats(0.05, 20)
 
 
-@pytest.mark.parametrize(
+@each(
     ("positive", "negatives", "options", "expected"),
     [
         (0.0, [0.0], {}, math.log(2)),
@@ -264,7 +265,7 @@ def test_info_nce_by_hand(positive, negatives, options, expected):
 RECORDED = [(name, re.findall(r"-?\d+\.\d+", name), value) for name, value in PARITY["infoNCE_tau1"].items()]
 
 
-@pytest.mark.parametrize(("name", "numbers", "expected"), RECORDED, ids=[name[:4] for name, _, _ in RECORDED])
+@each(("name", "numbers", "expected"), RECORDED, ids=[name[:4] for name, _, _ in RECORDED])
 def test_losses_are_the_recorded_ones(name, numbers, expected):
     positive, *negatives = map(float, numbers)
     assert len(negatives) in (3, 4)
@@ -317,7 +318,7 @@ def test_strictly_where_floats_can_tell():
     assert (np.diff(losses) < 0).all() and losses[-1] > 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("positive", "negatives", "expected"),
     [
         (1e4, [1e4], math.log(2)),  # exp(10000) overflows
@@ -354,7 +355,7 @@ def test_wrong_contrastive_losses():
         assert abs(wrong - right) > 0.05
 
 
-@pytest.mark.parametrize(
+@each(
     ("positive", "negatives", "options", "message"),
     [
         (np.nan, [0.0], {}, "positive must be one finite number; got nan"),
@@ -406,7 +407,7 @@ def test_wrong_choices_of_negatives():
     assert abs(strong_as_negative - weak_loss(SCORES, SIX)) > 0.1
 
 
-@pytest.mark.parametrize(
+@each(
     ("labels", "strong", "weak"),
     [
         (["undefined", "undefined"], 0.0, 0.0),  # no strong evidence: the question teaches nothing
@@ -442,8 +443,8 @@ def test_losses_ignore_order_and_constants_and_reward_the_right_order(rows, cons
     assert compressor_loss([rank[label] for label in labels], labels) < 1e-20  # eq. 1 holds by far
 
 
-@pytest.mark.parametrize("loss", [strong_loss, weak_loss, compressor_loss])
-@pytest.mark.parametrize(
+@each("loss", [strong_loss, weak_loss, compressor_loss])
+@each(
     ("scores", "labels", "options", "message"),
     [
         ([], [], {}, "labels must not be empty"),
@@ -478,7 +479,7 @@ SENTENCES = [f"sentence {i}" for i in range(10)]
 FALLING = np.arange(10, 0, -1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("needed", "options", "kept", "asked"),
     [
         (1, {}, 4, [4]),  # four at a time, as in the appendix
@@ -560,7 +561,7 @@ def test_the_evaluators_list_is_its_own():
     assert compress(list("abc"), [3, 2, 1], greedy, step=1) == [0, 1, 2]
 
 
-@pytest.mark.parametrize(
+@each(
     ("sentences", "scores", "options", "message"),
     [
         ([], [], {}, "sentences must not be empty"),
@@ -583,7 +584,7 @@ def test_compress_refuses(sentences, scores, options, message):
         compress(sentences, scores, lambda kept: True, **options)
 
 
-@pytest.mark.parametrize("reply", [0.7, np.nan, None, "yes", [True]])
+@each("reply", [0.7, np.nan, None, "yes", [True]])
 def test_compress_refuses_an_evaluator_that_does_not_decide(reply):
     with pytest.raises(ValueError, match="the evaluator's reply must be True or False; got"):
         compress(["a"], [1.0], lambda kept: reply)

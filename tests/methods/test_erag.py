@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import each
 
 from rag_utils.answers import exact_match
 from rag_utils.base.cache import ROOT
@@ -15,7 +16,7 @@ from rag_utils.erag import annotate, rank_metrics
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
 PARITY = json.loads((ROOT / "tests" / "parity" / "erag.json").read_text())
-each_case = pytest.mark.parametrize("case", PARITY["cases"], ids=lambda case: case["name"])
+each_case = each("case", PARITY["cases"], ids=lambda case: case["name"])
 NAMES = {"map": "AP", "recip_rank": "RR", "ndcg": "nDCG", "P": "P", "recall": "R", "success": "Success"}
 WHOLE = ["AP", "RR", "nDCG", "P", "R", "Success"]
 
@@ -33,7 +34,7 @@ def our_name(theirs):
 # --- ranking metrics, labels 0 and 1 -------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("labels", "expected"),
     [
         # the second and the fourth of five: AP = (1/2 + 2/4) / 2
@@ -131,7 +132,7 @@ def test_a_relevant_document_moved_up_raises_ap(labels, data):
     assert after["P"] == before["P"]
 
 
-@pytest.mark.parametrize("labels", [[0], [0.0, 0, 0], [False] * 12])
+@each("labels", [[0], [0.0, 0, 0], [False] * 12])
 def test_without_a_relevant_document_all_is_zero(labels):
     names = [*WHOLE, "AP@3", "RR@3", "nDCG@3", "P@3", "R@3", "Success@3"]
     assert rank_metrics(labels, names) == dict.fromkeys(names, 0.0)
@@ -168,7 +169,7 @@ def test_p_and_success_follow_one_rule_for_all_labels(labels, k):
     assert 0 <= found[f"P@{k}"] <= found[f"Success@{k}"] <= 1
 
 
-@pytest.mark.parametrize("name", ["AP", "AP@2", "RR", "nDCG", "nDCG@2", "R", "R@2"])
+@each("name", ["AP", "AP@2", "RR", "nDCG", "nDCG@2", "R", "R@2"])
 def test_other_metrics_refuse_scores(name):
     with pytest.raises(ValueError, match=r"needs labels that are 0 or 1, got 0.5; wanted P or Success"):
         rank_metrics([1, 0.5, 0], ["P", name])
@@ -331,7 +332,7 @@ def test_exact_match_makes_binary_labels_for_every_metric():
 # --- errors --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("labels", "metrics", "message"),
     [
         ([], ["AP"], r"at least one number; got shape \(0,\)"),
@@ -364,7 +365,7 @@ def test_rank_metrics_refuses(labels, metrics, message):
         rank_metrics(labels, metrics)
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "message"),
     [
         ({"questions": []}, "at least one question"),

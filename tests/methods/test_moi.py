@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import each
 from scipy.optimize import minimize
 
 from rag_utils.base.cache import ROOT
@@ -84,7 +85,7 @@ def test_random_orders_are_drawn_independently():
     assert abs(repeats - 1000) < 150
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: cyclic_orders(0), "n must be at least 1; got 0"),
@@ -103,7 +104,7 @@ def test_orders_refuse(call, message):
         call()
 
 
-@pytest.mark.parametrize(
+@each(
     ("scores", "options", "expected"),
     [
         (np.log([0.6, 0.3, 0.05, 0.05]), {"share": 0.9}, 2),  # exactly 0.9 counts
@@ -121,7 +122,7 @@ def test_prefix_length_by_hand(scores, options, expected):
     assert prefix_length(scores, **options) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("scores", "options", "message"),
     [
         ([], {}, "scores must be a filled list"),
@@ -172,7 +173,7 @@ def test_saliency_ignores_a_factor_that_all_orders_share(query, factor):
     assert shares == pytest.approx(np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum())
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: saliency([-1.0]), "passages must be given with prior=True"),
@@ -201,7 +202,7 @@ def test_predict_is_the_reference_and_not_the_inverse_permutation():
 # --- the identity that leaves full-length orders open ----------------------------------------------
 
 
-@pytest.mark.parametrize("case", PARITY["gauge_freedom"]["examples"], ids=lambda case: f"c = {case['c']}")
+@each("case", PARITY["gauge_freedom"]["examples"], ids=lambda case: f"c = {case['c']}")
 def test_reference_pairs_fit_all_orders_alike(case):
     orders = list(permutations(range(5)))
     assert predict(orders, case["a"], case["u"]) == pytest.approx(predict(orders, POSITION, UTILITY))
@@ -230,7 +231,7 @@ def test_scale_and_sign_do_not_show_in_full_length_orders_but_in_shorter_ones(n,
 # --- fit: what is recovered ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "length", "m"), [(5, 3, 15), (5, 4, 15), (6, 4, 18), (10, 4, 30)])
+@each(("n", "length", "m"), [(5, 3, 15), (5, 4, 15), (6, 4, 18), (10, 4, 30)])
 def test_prefix_pruned_orders_recover_everything(n, length, m):
     for seed in range(20):
         orders, position, utility, scores = problem(n, length, m, seed)
@@ -242,9 +243,7 @@ def test_prefix_pruned_orders_recover_everything(n, length, m):
         assert found.residual < 1e-8
 
 
-@pytest.mark.parametrize(
-    "position", [[1 / 3, 1 / 3, 1 / 3], [1.0, 0.0, 0.0], [0.0, 0.4, 0.6], [0.05, 0.9, 0.05], [0.2, 0.3, 0.5]]
-)
+@each("position", [[1 / 3, 1 / 3, 1 / 3], [1.0, 0.0, 0.0], [0.0, 0.4, 0.6], [0.05, 0.9, 0.05], [0.2, 0.3, 0.5]])
 def test_positions_at_the_limits_uniform_and_rising_are_recovered(position):
     for seed in range(5):
         orders, _, utility, _ = problem(5, 3, 25, seed)
@@ -301,7 +300,7 @@ def slsqp(orders, scores, n, seed):
     return np.sqrt(result.fun)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each("seed", range(6))
 def test_noisy_scores_are_fitted_no_worse_than_by_slsqp_and_by_the_truth(seed):
     orders, _, utility, scores = problem(5, 3, 30, seed)
     noisy = scores + np.random.default_rng(seed + 100).normal(scale=0.1, size=30)
@@ -364,7 +363,7 @@ def test_reference_solutions_differ_in_sign_only_by_where_they_start():
             assert case["ranking"] == expected == rerank(case["u"]).tolist()
 
 
-@pytest.mark.parametrize(("n", "length"), [(3, 2), (5, 2), (5, 3), (5, 4), (5, 5), (6, 4), (10, 4), (10, 10)])
+@each(("n", "length"), [(3, 2), (5, 2), (5, 3), (5, 4), (5, 5), (6, 4), (10, 4), (10, 10)])
 def test_cyclic_orders_are_not_identified(n, length):
     for seed in range(3):
         _, position, utility, _ = problem(n, length, 1, seed)
@@ -383,7 +382,7 @@ def test_any_invertible_circulant_fits_cyclic_scores():
     assert len({tuple(case["ranking"]) for case in CYCLIC["other_exact_fits"]}) == 3
 
 
-@pytest.mark.parametrize("m", [1, 2, 4, 6, 7])
+@each("m", [1, 2, 4, 6, 7])
 def test_too_few_orders_are_not_identified(m):
     for seed in range(5):
         orders, _, _, scores = problem(5, 3, m, seed)
@@ -396,7 +395,7 @@ def test_a_passage_in_no_order_is_not_identified_and_gets_the_mean_score():
     assert not found.identified and found.utility[5] == pytest.approx(scores.mean())
 
 
-@pytest.mark.parametrize("length", [2, 3, 4, 5])
+@each("length", [2, 3, 4, 5])
 def test_equal_utilities_are_not_identified(length):
     for seed, value in enumerate((0.37, -950.1234, 0.0)):
         orders, position, _, _ = problem(5, length, 40, seed)
@@ -422,7 +421,7 @@ def test_one_passage_at_a_time_is_identified():
 # --- the sign --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_a_decreasing_position_settles_the_ranking_but_not_the_values(seed):
     rng = np.random.default_rng(seed)
     position, utility = np.sort(rng.dirichlet(np.ones(5)))[::-1], rng.normal(size=5)
@@ -444,7 +443,7 @@ def test_where_positions_rise_the_decreasing_convention_turns_the_ranking_round(
     assert fit(shorter, rising, 5).position == pytest.approx([0.2, 0.3, 0.5], abs=1e-6)
 
 
-@pytest.mark.parametrize("turn", [1, -1])
+@each("turn", [1, -1])
 def test_a_pointwise_prior_takes_the_sign_that_agrees_with_it(turn):
     orders = np.array(RANDOM["permutations"])
     found = fit(orders, RANDOM["s"], 5, sign="pointwise prior", pointwise=turn * UTILITY)
@@ -463,9 +462,7 @@ def test_the_sign_plays_no_part_where_the_fit_is_identified():
 # --- rank ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "case", PARITY["identifiability_rank_of_jacobian_on_sum_a_eq_1"], ids=lambda case: f"N = {case['N']}"
-)
+@each("case", PARITY["identifiability_rank_of_jacobian_on_sum_a_eq_1"], ids=lambda case: f"N = {case['N']}")
 def test_ranks_of_full_length_orders_are_the_reference(case):
     n = case["N"]
     rng = np.random.default_rng(n)
@@ -477,9 +474,7 @@ def test_ranks_of_full_length_orders_are_the_reference(case):
     assert jacobian_rank(orders, position, np.full(n, 0.3)) == case["rank_random_3N_at_equal_u"]
 
 
-@pytest.mark.parametrize(
-    "case", PARITY["gauge_freedom"]["prefix_ranks"], ids=lambda case: f"N = {case['N']}, L = {case['L']}"
-)
+@each("case", PARITY["gauge_freedom"]["prefix_ranks"], ids=lambda case: f"N = {case['N']}, L = {case['L']}")
 def test_ranks_of_shorter_orders_are_the_reference(case):
     n, length = case["N"], case["L"]
     rng = np.random.default_rng(n + length)
@@ -529,7 +524,7 @@ def test_the_mean_score_of_a_passage_is_wrong():
 # --- calibrated position ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "length"), [(5, 3), (5, 5), (10, 4)])
+@each(("n", "length"), [(5, 3), (5, 5), (10, 4)])
 def test_a_known_position_and_cyclic_orders_give_the_utilities(n, length):
     rng = np.random.default_rng(n + length)
     position, utility = rng.dirichlet(np.ones(length)), rng.normal(size=n)
@@ -549,7 +544,7 @@ def test_more_orders_than_utilities_are_solved_by_least_squares():
     assert solve_utility(orders, noisy, 5, position) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("orders", "position", "message"),
     [
         (
@@ -583,13 +578,13 @@ def test_rerank_is_stable():
     assert np.argsort(many)[::-1].tolist() != rerank(many).tolist()  # turned round, equal ones come last first
 
 
-@pytest.mark.parametrize("utility", [[], [[1.0]], [np.nan], [np.inf], ["a"], [[1.0], [1.0, 2.0]]])
+@each("utility", [[], [[1.0]], [np.nan], [np.inf], ["a"], [[1.0], [1.0, 2.0]]])
 def test_rerank_refuses(utility):
     with pytest.raises(ValueError, match="utility must be"):
         rerank(utility)
 
 
-@pytest.mark.parametrize(
+@each(
     ("orders", "scores", "n", "message"),
     [
         ([[0, 1]], [1.0, 2.0], 2, "one entry per order; got 2 for 1 orders"),
@@ -614,7 +609,7 @@ def test_fit_and_solve_refuse(orders, scores, n, message):
             call()
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "message"),
     [
         ({"sign": "decreasing"}, "did you mean 'decreasing position'"),
@@ -631,8 +626,8 @@ def test_fit_refuses_options(options, message):
         fit([[0, 1], [1, 0]], [1.0, 2.0], 2, **options)
 
 
-@pytest.mark.parametrize("call", [predict, jacobian_rank])
-@pytest.mark.parametrize(
+@each("call", [predict, jacobian_rank])
+@each(
     ("orders", "position", "utility", "message"),
     [
         ([[0, 2]], [0.5, 0.5], [1.0, 2.0], "passages 0 to 1; got 0 to 2"),

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from looped import each
 from scipy import stats
 
 from rag_utils.page import report
@@ -167,7 +168,7 @@ def published(number):
     return report.published(f"seper_table{number}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("number", "rows", "total"),  # totals added up from the printed rows, apart from the CSV
     [
         (2, 77, 29.23),
@@ -397,7 +398,7 @@ def test_unknown_table_names_the_near_ones():
         report.published("../README")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "text", "message"),
     [
         ("x.csv", "metric,value,source\nF1,1.0,T\n", "wanted .*note"),

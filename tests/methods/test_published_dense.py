@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from looped import each
 from scipy import stats
 
 from rag_utils.page import report
@@ -17,7 +18,7 @@ def published(number):
     return report.published(f"dense_table{number}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("number", "rows", "total"),  # totals added up from the printed rows, apart from the CSV
     [
         (1, 112, 7948.45),

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from looped import each
 from statsmodels.stats.proportion import proportions_ztest
 
 from rag_utils.page import report
@@ -37,7 +38,7 @@ def noted(number):
     return set(found[["method", "dataset", "metric"]].itertuples(index=False, name=None))
 
 
-@pytest.mark.parametrize(
+@each(
     ("number", "rows", "total"),  # totals added up from the printed rows, apart from the CSV
     [
         (1, 81, 57_895.35),
@@ -66,7 +67,7 @@ def test_every_table_is_complete(number, rows, total):
     assert found["source"].str.startswith(f"ECoRAG, Table {number}, ").all()
 
 
-@pytest.mark.parametrize("number", [*COMPRESSORS, 15, 17])
+@each("number", [*COMPRESSORS, 15, 17])
 def test_tables_of_compressors_have_the_same_rows(number):
     found = published(number)
     assert list(dict.fromkeys(found["method"])) == ORDER

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from looped import each
 
 from rag_utils import moi
 from rag_utils.page import report
@@ -92,7 +93,7 @@ def test_statements_agree_with_each_other(prose):
     assert printed(prose, "Table 1", "orders of self") == printed(prose, "Table 5", "orders per training question")
 
 
-@pytest.mark.parametrize("n", [5, 10])
+@each("n", [5, 10])
 def test_unknowns_and_orders_as_the_paper_counts_them(prose, n):
     """3N orders are more than 2N unknowns, but full-length orders settle 2N - 2 of the 2N - 1 at most."""
     orders = int(printed(prose, "Table 1", "random orders")) * n

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from looped import each
 
 from rag_utils.base.cache import ROOT
 from rag_utils.seper import cluster, cluster_weights, hard, sample_weights, soft, utility
@@ -14,7 +15,7 @@ from rag_utils.seper import cluster, cluster_weights, hard, sample_weights, soft
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
 PARITY = json.loads((ROOT / "tests" / "parity" / "seper.json").read_text())
 ENTROPY = json.loads((ROOT / "tests" / "parity" / "semantic_entropy.json").read_text())
-each_case = pytest.mark.parametrize("case", PARITY["cases"], ids=lambda case: f"{len(case['kernel'][0])} answers")
+each_case = each("case", PARITY["cases"], ids=lambda case: f"{len(case['kernel'][0])} answers")
 WEIGHTINGS = ["likelihood", "frequency"]
 
 
@@ -31,7 +32,7 @@ def same(*pairs, n):
     return entails
 
 
-@pytest.mark.parametrize(
+@each(
     ("entails", "expected"),
     [
         (same(n=1), [0]),
@@ -74,7 +75,7 @@ def test_connected_groups_and_moved_samples_are_wrong():
         cluster(chain, join="lates")
 
 
-@pytest.mark.parametrize("case", ENTROPY["cases"], ids=lambda case: f"{case['name']}, strict {case['strict']}")
+@each("case", ENTROPY["cases"], ids=lambda case: f"{case['name']}, strict {case['strict']}")
 def test_clusters_are_those_of_the_reference_code_but_for_moved_samples(case):
     classes = np.array(case["classes"])
     if case["strict"]:
@@ -103,7 +104,7 @@ def test_cluster_follows_its_rule(entails):
     assert np.array_equal(cluster(entails ^ np.eye(len(entails), dtype=bool)), ids)  # the diagonal is not looked at
 
 
-@pytest.mark.parametrize(
+@each(
     ("entails", "message"),
     [
         (np.ones((2, 3), bool), r"\(N, N\).*got shape \(2, 3\)"),
@@ -136,7 +137,7 @@ def test_weights_sum_to_one_and_ignore_a_common_factor(log_likelihood, constant)
     assert sample_weights(log_likelihood, weighting="frequency").tolist() == [1 / len(weights)] * len(weights)
 
 
-@pytest.mark.parametrize(
+@each(
     ("log_likelihood", "expected"),
     [
         ([-3.0], [1.0]),
@@ -156,7 +157,7 @@ def test_samples_that_cannot_happen_have_a_frequency_but_no_likelihood():
         sample_weights([-np.inf, -np.inf])
 
 
-@pytest.mark.parametrize(
+@each(
     ("log_likelihood", "message"),
     [
         ([], r"log_likelihood must be filled .* got shape \(0,\)"),
@@ -169,7 +170,7 @@ def test_samples_that_cannot_happen_have_a_frequency_but_no_likelihood():
         ([[-1.0], [-1.0, -2.0]], "ragged"),
     ],
 )
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@each("weighting", WEIGHTINGS)
 def test_every_measure_refuses_bad_log_likelihoods(log_likelihood, message, weighting):
     for call in (
         lambda: sample_weights(log_likelihood, weighting=weighting),
@@ -186,7 +187,7 @@ def test_weights_of_clusters_by_hand():
     assert cluster_weights(log_likelihood, [0, 1, 2, 0], weighting="frequency").tolist() == [0.5, 0.25, 0.25]
 
 
-@pytest.mark.parametrize(
+@each(
     ("clusters", "message"),
     [
         ([0, 1], "got 2 for 3 samples"),
@@ -207,7 +208,7 @@ def test_bad_clusters_are_refused(clusters, message):
 # --- soft ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "expected"),
     [
         ({}, (0.65 + 0.2) / 2),
@@ -302,14 +303,14 @@ def test_a_sample_that_cannot_happen_changes_nothing_but_the_frequency(drawn):
     assert soft(longer, rows, **frequency) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@each("weighting", WEIGHTINGS)
 def test_one_sample_is_believed_entirely(weighting):
     assert soft([-50.0], [[0.3, 0.5]], weighting=weighting) == pytest.approx(0.4)
     assert hard([-50.0], [0], [[True, False]], weighting=weighting) == 0.5
     assert hard([-50.0], [0], [[True, False]], over_answers="any", weighting=weighting) == 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("kernel", "options", "message"),
     [
         ([0.5, 0.5], {}, r"kernel must be filled and have 2 .* got shape \(2,\)"),
@@ -334,7 +335,7 @@ def test_soft_refuses(kernel, options, message):
 # --- hard ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "expected"),
     [
         ({}, (0.6 + 0.4 + 0.6) / 3),
@@ -363,7 +364,7 @@ def test_hard_equals_the_authors_code_where_that_is_right(case):
         assert case["official_hard"] == 1.0 and ours == pytest.approx(sum(case["weights"][:2]))
 
 
-@pytest.mark.parametrize(
+@each(
     ("clusters", "matches", "options", "message"),
     [
         ([0, 1], [[True]], {}, r"got shape \(1, 1\) for 2 clusters with ids up to 1"),
@@ -413,7 +414,7 @@ def test_the_papers_worked_cases_by_frequency():
     assert [utility(belief(right), belief(0)) for right in (3, 2)] == pytest.approx([0.3, 0.2])
 
 
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.1, 1.1, None, "0.5", [0.5]])
+@each("wrong", [np.nan, np.inf, -0.1, 1.1, None, "0.5", [0.5]])
 def test_utility_refuses(wrong):
     with pytest.raises(ValueError, match="after must be one number"):
         utility(wrong, 0.5)

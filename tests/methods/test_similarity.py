@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from looped import each
 
 from rag_utils import retrieve, similarity
 from rag_utils.base.cache import ROOT
@@ -31,7 +32,7 @@ def toy_score(prediction, answers):
 
 
 METRICS = {"rouge_l": rouge_l, "bleu": bleu, "bertscore": toy_score}
-each_metric = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
+each_metric = each("metric", METRICS.values(), ids=METRICS)
 
 
 # --- all three -----------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ def test_bounds_best_over_references_and_same_text(metric, prediction, answers):
 
 
 @each_metric
-@pytest.mark.parametrize(
+@each(
     ("prediction", "answers", "message"),
     [
         (None, ["red"], "prediction must be a string; got NoneType"),
@@ -69,7 +70,7 @@ def test_bad_input_is_refused(metric, prediction, answers, message):
 # --- ROUGE-L -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("prediction", "answers", "expected"),
     [
         ("Paris", ["Paris."], 1),
@@ -111,7 +112,7 @@ def test_counting_common_words_in_any_order_is_wrong():
 # --- BLEU ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("prediction", "answers", "expected"),
     [
         ("Paris", ["Paris"], 1),
@@ -164,7 +165,7 @@ def test_full_order_and_pooled_references_are_other_numbers():
 # --- BERTScore -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", PARITY["cases"], ids=lambda case: f"{len(case['prediction'])} tokens")
+@each("case", PARITY["cases"], ids=lambda case: f"{len(case['prediction'])} tokens")
 def test_bertscore_equals_the_package(case):
     embeddings = {"prediction": np.array(case["prediction"]), "reference": np.array(case["reference"])}
     ours = bertscore("prediction", ["reference"], encoder=lambda texts: [embeddings[text] for text in texts])
@@ -211,7 +212,7 @@ def test_bertscore_is_symmetric_and_knows_no_order():
     assert toy_score("red fox", ["fox red"]) == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("predictions", "answers", "encoder", "message"),
     [
         ("red", [["red"]], toy, "must be lists; got str and list"),

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from looped import each
 from scipy import stats as scipy_stats
 from sklearn.metrics import roc_auc_score
 from statsmodels.stats.multitest import multipletests
@@ -55,7 +56,7 @@ def test_estimate_prints_short_and_with_chosen_digits():
         estimate.value = 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "message"),
     [
         ((np.nan, 0, 1, 5), "finite"),
@@ -69,7 +70,7 @@ def test_estimate_refuses_what_is_no_interval(fields, message):
         Estimate(*fields)
 
 
-@pytest.mark.parametrize("p_value", [np.nan, -0.1, 1.1])
+@each("p_value", [np.nan, -0.1, 1.1])
 def test_tested_results_refuse_a_bad_p(p_value):
     for kind in (Difference, Correlation):
         with pytest.raises(ValueError, match="p_value"):
@@ -212,7 +213,7 @@ def f1_score(human, judge):
 
 
 # counts of lexical match against the human verdict on EVOUNA's NQ part, F1 and accuracy as SePer Table 1 prints them
-@pytest.mark.parametrize(
+@each(
     ("counts", "f1", "accuracy", "printed"),
     [
         ((1779, 7, 303, 931), 91.99, 89.74, (92.0, 89.7)),
@@ -252,7 +253,7 @@ def test_more_than_half_without_a_value_raises():
         statistic_interval(defined_on_all_rows_only, np.arange(20))
 
 
-@pytest.mark.parametrize(
+@each(
     "statistic",
     [
         lambda x: np.nan,
@@ -351,7 +352,7 @@ def test_holm_by_hand():
     assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@each("seed", [0, 1])
 def test_holm_lies_between_the_p_values_and_bonferroni(seed):
     p_values = np.random.default_rng(seed).random(9) ** 3
     adjusted = holm(p_values)
@@ -378,7 +379,7 @@ def test_small_samples_are_tested_by_permutation():
         assert correlation([1, 2, 3], [1, 2, 3], method=method).p_value == pytest.approx(1 / 3, abs=0.04)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each("method", METHODS)
 def test_correlation_equals_scipy(method):
     rng = np.random.default_rng(9)
     x = rng.normal(size=80)
@@ -389,8 +390,8 @@ def test_correlation_equals_scipy(method):
     assert ours.n == 80 and ours.undefined == 0
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("questions", [None, 8])
+@each("method", METHODS)
+@each("questions", [None, 8])
 def test_correlation_difference_is_the_bootstrap_of_the_difference(method, questions):
     rng = np.random.default_rng(20)
     target = rng.normal(size=24)
@@ -417,8 +418,8 @@ def test_correlation_difference_of_a_measure_with_itself_is_nothing():
         correlation_difference(x, target, x, method="pearson", resamples=20)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("questions", [None, 6])
+@each("method", METHODS)
+@each("questions", [None, 6])
 def test_fast_bootstrap_is_the_slow_one(method, questions):
     rng = np.random.default_rng(10)
     x, y = rng.integers(0, 4, size=(2, 20)).astype(float)
@@ -444,7 +445,7 @@ def test_kendall_beyond_the_pair_matrix_is_the_same(monkeypatch):
     assert (after.low, after.high, after.p_value) == pytest.approx((before.low, before.high, before.p_value))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each("method", METHODS)
 def test_permutation_p_equals_scipy(method):
     rng = np.random.default_rng(12)
     x = rng.integers(0, 5, 20)
@@ -455,7 +456,7 @@ def test_permutation_p_equals_scipy(method):
     assert correlation(x, y, method=method).p_value == pytest.approx(theirs.pvalue, abs=0.03)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each("method", METHODS)
 def test_a_level_shared_by_a_question_is_no_evidence(method):
     rng = np.random.default_rng(13)
     groups = np.tile(np.arange(25), 4)
@@ -468,7 +469,7 @@ def test_a_level_shared_by_a_question_is_no_evidence(method):
     assert within.half_width > naive.half_width
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each("method", METHODS)
 def test_a_relation_within_questions_is_found(method):
     rng = np.random.default_rng(14)
     groups = np.tile(np.arange(25), 4)
@@ -496,7 +497,7 @@ def test_nothing_to_permute_is_no_evidence():
     assert correlation(x // 3, x, method="kendall", groups=np.arange(12) // 3, **few).p_value == 1.0
 
 
-@pytest.mark.parametrize(("method", "true"), [("pearson", 0.6), ("kendall", 2 / np.pi * np.arcsin(0.6))])
+@each(("method", "true"), [("pearson", 0.6), ("kendall", 2 / np.pi * np.arcsin(0.6))])
 def test_correlation_interval_covers_the_truth(method, true):
     rng = np.random.default_rng(16)
     held = 0
@@ -653,8 +654,8 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-@pytest.mark.parametrize(("values", "message"), BAD_NUMBERS)
+@each("call", CALLS.values(), ids=CALLS)
+@each(("values", "message"), BAD_NUMBERS)
 def test_bad_numbers_raise(call, values, message):
     with pytest.raises(ValueError, match=message):
         call(values)
@@ -668,8 +669,8 @@ WITH_INTERVAL = {
 }
 
 
-@pytest.mark.parametrize("call", WITH_INTERVAL.values(), ids=WITH_INTERVAL)
-@pytest.mark.parametrize(
+@each("call", WITH_INTERVAL.values(), ids=WITH_INTERVAL)
+@each(
     ("options", "message"),
     [
         ({"level": 0}, "level"),
@@ -695,7 +696,7 @@ def test_bad_options_raise(call, options, message):
         call(**options)
 
 
-@pytest.mark.parametrize(
+@each(
     ("call", "message"),
     [
         (lambda: mean_interval([1.0]), "at least 2"),

@@ -12,6 +12,7 @@ import pytest
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+from looped import each
 from matplotlib.colors import to_rgb
 
 from rag_utils.engine import tree
@@ -77,7 +78,7 @@ def dashed(ax):
     return [line for line in ax.get_lines() if line.is_dashed()]
 
 
-@pytest.mark.parametrize("draw", [dots, groups, lines])
+@each("draw", [dots, groups, lines])
 def test_two_renders_are_the_same_bytes(draw):
     one, two = plots.png(draw().figure), plots.png(draw().figure)
     assert one == two
@@ -86,7 +87,7 @@ def test_two_renders_are_the_same_bytes(draw):
         assert chunk not in one
 
 
-@pytest.mark.parametrize("draw", [dots, groups, lines])
+@each("draw", [dots, groups, lines])
 def test_every_figure_has_labels_and_a_white_ground(draw):
     ax = draw()
     assert ax.get_xlabel() and ax.get_ylabel()
@@ -94,7 +95,7 @@ def test_every_figure_has_labels_and_a_white_ground(draw):
     assert ax.figure.get_facecolor() == ax.get_facecolor() == (1, 1, 1, 1)
 
 
-@pytest.mark.parametrize("draw", [lambda: dots(published=0.6), groups, lines])
+@each("draw", [lambda: dots(published=0.6), groups, lines])
 def test_nothing_is_cut_off_and_type_reads_on_a_phone(draw):
     ax = draw()
     data = plots.png(ax.figure)
@@ -240,7 +241,7 @@ def test_mark_names():
         plots.mark("hard negativ")
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {"quantity": ""},
@@ -266,7 +267,7 @@ def test_dot_interval_refuses(options):
         plots.dot_interval(plots.new_axes(), given.pop("estimates"), given.pop("labels"), **given)
 
 
-@pytest.mark.parametrize(("draw", "table"), [(groups, grouped_table), (lines, lines_table)])
+@each(("draw", "table"), [(groups, grouped_table), (lines, lines_table)])
 def test_tables_are_checked(draw, table):
     good = table()
     for bad in (

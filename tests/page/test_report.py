@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from looped import each
 
 from rag_utils import stats
 from rag_utils.page import report
@@ -32,7 +33,7 @@ def of_claim(value, low, high, direction="+", *, p_value=None, same_model=True, 
 # --- values, worked by hand
 
 
-@pytest.mark.parametrize(
+@each(
     ("published", "expected"),
     [
         (0.50, "reproduced"),
@@ -54,7 +55,7 @@ def test_value_half_width_counts_to_the_limit_and_no_further():
     assert of_value(0.5, 0.2, 0.6, 0.9) == "differs"  # a wide interval can still exclude
 
 
-@pytest.mark.parametrize(("model", "data"), [(False, True), (True, False), (False, False)])
+@each(("model", "data"), [(False, True), (True, False), (False, False)])
 def test_agreement_with_another_model_or_other_data_is_not_reproduction(model, data):
     assert of_value(0.5, 0.45, 0.55, 0.5, same_model=model, same_data=data) == "undecided"
     verdict = value_verdict(estimate(0.5, 0.45, 0.55), 0.9, scale=1, same_model=model, same_data=data)
@@ -108,7 +109,7 @@ def test_point_difference_rule_would_be_wrong():
 # --- claims, worked by hand
 
 
-@pytest.mark.parametrize(
+@each(
     ("low", "high", "expected"),
     [
         (0.01, 0.2, "reproduced"),
@@ -123,7 +124,7 @@ def test_claim_sign(low, high, expected):
     assert of_claim((low + high) / 2, low, high) == expected
 
 
-@pytest.mark.parametrize(("model", "data"), [(False, True), (True, False), (False, False)])
+@each(("model", "data"), [(False, True), (True, False), (False, False)])
 def test_claim_with_another_model_or_other_data(model, data):
     options = {"same_model": model, "same_data": data}
     assert of_claim(0.12, 0.05, 0.19, **options) == "same direction"
@@ -168,7 +169,7 @@ def test_sign_of_the_value_alone_would_be_wrong():
     assert of_claim(0.02, -0.1, 0.14, same_model=False) == "undecided" != wrong
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "message"),
     [
         ({"direction": "up"}, "'\\+' or '-'"),
@@ -187,7 +188,7 @@ def test_claim_refuses(options, message):
         of_claim(0.1, 0.05, 0.15, **{"direction": "+", **options})
 
 
-@pytest.mark.parametrize(
+@each(
     "bad",
     [
         estimate(float("nan"), 0, 1),
@@ -321,7 +322,7 @@ def test_comparison_table_shows_everything_and_the_same_each_time():
     assert "..." not in comparison_table(many)._repr_html_()
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "message"),
     [
         ({"verdict": "reproduced"}, "wanted a Verdict"),
@@ -379,7 +380,7 @@ def test_provenance_box():
     assert "closed: 90bc<br>read: 1f3a" in html
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         "/home/someone/models",
@@ -397,13 +398,13 @@ def test_provenance_box():
         "10:30 UTC",
     ],
 )
-@pytest.mark.parametrize("wrap", [lambda v: v, lambda v: [v], lambda v: {"a": v}, lambda v: {v: 1}])
+@each("wrap", [lambda v: v, lambda v: [v], lambda v: {"a": v}, lambda v: {v: 1}])
 def test_provenance_refuses_paths_and_times(value, wrap):
     with pytest.raises(ValueError, match="looks like a"):
         report.provenance(model="x", where=wrap(value))
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     ["", " ", None, {"a", "b"}, [], {}, datetime.date(2026, 1, 31), report.PUBLISHED, float("nan"), object(), [["a"]]],
 )
