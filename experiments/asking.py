@@ -9,10 +9,11 @@ from rag_utils import answers, lm, stats
 from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
+from rag_utils.measures import CLOSED
 from rag_utils.page import report
 from rag_utils.prompts import Prompt, prompt_text
 
-CLOSED, GOLD, NEGATIVE = "closed book", "gold", "hard negative"
+GOLD, NEGATIVE = "gold", "hard negative"
 
 
 @cache

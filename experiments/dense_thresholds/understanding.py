@@ -13,13 +13,13 @@ import pandas as pd
 
 from experiments.benchmarks import sample
 from experiments.dense_thresholds.rephrasing import faithful, filtered, lost, rephrase, replies_under_edits, samples
-from experiments.seper_validity.beliefs import Drawn
 from rag_utils import answers, data, dense, retrieve, seper, similarity, uncertainty
 from rag_utils.corpora import manifest
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
 from rag_utils.lm import Generation, LanguageModel
 from rag_utils.measures import dense as dense_measure
+from rag_utils.measures.seper import Drawn
 from rag_utils.prompts import Prompt
 from rag_utils.stats import mean_interval, statistic_interval
 

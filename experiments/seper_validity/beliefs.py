@@ -5,7 +5,8 @@ table = rows(judge, questions, drawn)
 gains = changes(table)
 """
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -18,14 +19,11 @@ from rag_utils.base.names import check_name
 from rag_utils.corpora import manifest
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
-from rag_utils.lm import Generation, LanguageModel, word_log_likelihoods
+from rag_utils.lm import LanguageModel, word_log_likelihoods
+from rag_utils.measures import seper as measured
+from rag_utils.measures.seper import VARIANTS, Agreed, Drawn, Shown, agreements, beliefs, draw, meanings
 from rag_utils.prompts import Prompt, prompt_text
 from rag_utils.stats import PERMUTATIONS, Correlation, correlation, correlation_difference, holm
-
-Drawn = dict[tuple[str, str], list[Generation]]  # (question id, context) -> samples
-Agreed = dict[tuple[str, str], tuple[np.ndarray, np.ndarray]]  # as `agreements` returns it
-# context -> passages by question id, best first; None is closed book
-Shown = dict[str, Mapping[str, Sequence[Passage]] | None]
 
 # title -> column, as in SePer, Table 2; `rows` fills all but the judging language model, which `asked_judge` asks
 METHODS = {
@@ -43,14 +41,6 @@ METHODS = {
 STEP = "step"  # a context of one gold passage where more are needed is called "step 1", "step 2", ...
 FALLS = ("perplexity", "entropy", "semantic_entropy")  # a useful passage lowers them
 
-# what the paper leaves open or its code does otherwise -> column
-VARIANTS = {
-    "best answer instead of the mean": "soft_max",
-    "share of samples as weight": "soft_frequency",
-    "mean token log-likelihood as weight": "soft_token_mean",
-    "hard, any answer": "hard_any",
-    "hard, share of samples as weight": "hard_frequency",
-}
 MEASURES = [*METHODS.values(), *VARIANTS.values()]
 
 
@@ -72,42 +62,6 @@ def contexts(
     return {CLOSED: None, GOLD: gold, NEGATIVE: negatives, **others, **alone}
 
 
-def prompts_of(
-    reader: LanguageModel, questions: Sequence[Question], contexts: Shown, *, closed: Prompt, read: Prompt
-) -> dict[tuple[str, str], str]:
-    """What the reader is asked, per (question id, context); arguments as in `draw`."""
-    return {
-        (question.id, name): prompt_text(
-            reader, *((closed, question, None) if shown is None else (read, question, shown[question.id]))
-        )
-        for name, shown in contexts.items()
-        for question in questions
-        if shown is None or shown.get(question.id)
-    }
-
-
-def draw(
-    reader: LanguageModel,
-    questions: Sequence[Question],
-    contexts: Shown,
-    *,
-    closed: Prompt,
-    read: Prompt,
-    n: int = 10,
-    max_new_tokens: int = 24,
-    seed: int = 0,
-) -> Drawn:
-    """n samples at temperature 1 to each question under each context.
-
-    contexts : per name the passages to show, by question id, best first; None asks without any. A question that has no passages under a
-               context is not asked there
-    raises   : as `LanguageModel.generate`
-    """
-    calls = prompts_of(reader, questions, contexts, closed=closed, read=read)
-    replies = reader.generate(list(calls.values()), n=n, temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
-    return dict(zip(calls, replies, strict=True))
-
-
 def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: Agreed | None = None) -> pd.DataFrame:
     """Each measure of METHODS (but LM as judge) and VARIANTS for each question and context, over the samples.
 
@@ -117,35 +71,9 @@ def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: A
               n (samples) and steps (gold passages of the question)
     source  : SePer, Table 2: similarity measures are means over the samples; entropy is the mean negative log-likelihood of a sample
     """
-    by_id = {question.id: question for question in questions}
-    agreed, alike = agreed or agreements(judge, questions, drawn), _alike(by_id, drawn)
-    table = []
-    for (name, condition), replies in drawn.items():
-        kernel, agree = agreed[name, condition]
-        texts, clusters, matches = [reply.text.strip() for reply in replies], *meanings(kernel, agree)
-        whole = np.array([reply.log_likelihood for reply in replies])
-        per_token = np.array([reply.token_log_likelihood.mean() for reply in replies])
-        table.append(
-            {"id": name, "condition": condition}
-            | {measure: float(np.mean([alike[name, text][measure] for text in texts])) for measure in _ALIKE}
-            | {
-                "perplexity": float(np.mean([uncertainty.perplexity(reply.token_log_likelihood) for reply in replies])),
-                "entropy": uncertainty.predictive_entropy(whole),
-                "semantic_entropy": uncertainty.semantic_entropy(whole, clusters),
-                "seper_hard": seper.hard(whole, clusters, matches),
-                "seper_soft": seper.soft(whole, kernel),
-                "soft_max": seper.soft(whole, kernel, over_answers="max"),
-                "soft_frequency": seper.soft(whole, kernel, weighting="frequency"),
-                "soft_token_mean": seper.soft(per_token, kernel),
-                "hard_any": seper.hard(whole, clusters, matches, over_answers="any"),
-                "hard_frequency": seper.hard(whole, clusters, matches, weighting="frequency"),
-                "right": float(np.mean(kernel.max(axis=1) >= THRESHOLD)),
-                "clusters": int(clusters.max() + 1),
-                "n": len(texts),
-                "steps": len(by_id[name].gold),
-            }
-        )
-    return pd.DataFrame(table)
+    agreed = agreements(judge, questions, drawn) if agreed is None else agreed
+    believed = beliefs(judge, questions, drawn, agreed=agreed)
+    return _others(questions, drawn, agreed).merge(believed, on=["id", "condition"])
 
 
 def repeated(
@@ -189,18 +117,14 @@ def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Sequence[st
     raises  : ValueError if there is no such context, or a question was not asked under it
     source  : SePer, eq. 11, and the same difference for every other measure
     """
-    check_name("condition", against, set(table["condition"]))
-    measures = [name for name in measures if name in table]
-    before = table[table["condition"] == against].set_index("id")[measures]
-    after = table[table["condition"] != against]
-    missing = sorted(set(after["id"]) - set(before.index))
-    if missing:
-        raise ValueError(f"{len(missing)} questions were not asked under {against!r}, the first is {missing[0]}")
-    change = after[measures].to_numpy(float) - before.loc[after["id"], measures].to_numpy(float)
-    change *= [-1 if name in FALLS else 1 for name in measures]
-    return pd.concat(
-        [after[["id", "condition"]].reset_index(drop=True), pd.DataFrame(change, columns=measures)], axis=1
-    )
+    there = {name: _change_of(name) for name in measures if name in table}
+    return measured.changes(table, against=against, measures=there)
+
+
+def _change_of(measure: str) -> Callable[[float, float], float]:
+    if measure.startswith(("seper_", "soft_", "hard_")):
+        return seper.utility
+    return (lambda after, before: before - after) if measure in FALLS else operator.sub
 
 
 def worth(change: pd.DataFrame, table: pd.DataFrame, *, already: float = 0.5) -> pd.DataFrame:
@@ -401,7 +325,23 @@ def _changing(kept: pd.DataFrame, methods: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-_ALIKE = ("exact_match", "rouge_l", "bleu", "bertscore")
+def _others(questions: Sequence[Question], drawn: Drawn, agreed: Agreed) -> pd.DataFrame:
+    """What the samples of each case are worth by other measures than SePer."""
+    alike, table = _alike({question.id: question for question in questions}, drawn), []
+    for (name, condition), replies in drawn.items():
+        each = [alike[name, reply.text.strip()] for reply in replies]
+        whole = np.array([reply.log_likelihood for reply in replies])
+        clusters, _ = meanings(*agreed[name, condition])
+        table.append(
+            {"id": name, "condition": condition}
+            | {measure: float(np.mean([values[measure] for values in each])) for measure in each[0]}
+            | {
+                "perplexity": float(np.mean([uncertainty.perplexity(reply.token_log_likelihood) for reply in replies])),
+                "entropy": uncertainty.predictive_entropy(whole),
+                "semantic_entropy": uncertainty.semantic_entropy(whole, clusters),
+            }
+        )
+    return pd.DataFrame(table)
 
 
 def _alike(by_id, drawn) -> dict[tuple[str, str], dict[str, float]]:
@@ -418,46 +358,3 @@ def _alike(by_id, drawn) -> dict[tuple[str, str], dict[str, float]]:
         }
         for (name, text), accepted, score in zip(pairs, references, scores, strict=True)
     }
-
-
-def _pair(a: str, b: str) -> tuple[str, str]:
-    return (a, b) if a <= b else (b, a)
-
-
-def agreements(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> Agreed:
-    """Per question and context: the samples against the answers, (N, A) in [0, 1], and which samples mean the same, (N, N) bool.
-
-    Every distinct pair of texts is judged once.
-    """
-    by_id = {question.id: question for question in questions}
-    wanted: dict[tuple[str, str, str], None] = {}
-    for (name, _), replies in drawn.items():
-        texts = list(dict.fromkeys(reply.text.strip() for reply in replies))
-        question = by_id[name]
-        for place, text in enumerate(texts):
-            for other in (*question.answers, *texts[place:]):
-                wanted[question.text, *_pair(text, other)] = None
-    judged = judge.equivalent(*map(list, zip(*wanted, strict=True)))
-    same = dict(zip(wanted, map(float, judged), strict=True))
-
-    def against(question: str, left: Sequence[str], right: Sequence[str]) -> np.ndarray:
-        return np.array([[same[question, *_pair(a, b)] for b in right] for a in left])
-
-    found = {}
-    for (name, condition), replies in drawn.items():
-        texts, question = [reply.text.strip() for reply in replies], by_id[name]
-        alike = against(question.text, texts, texts) >= THRESHOLD
-        found[name, condition] = (against(question.text, texts, question.answers), alike)
-    return found
-
-
-def meanings(kernel: np.ndarray, agree: np.ndarray, *, join: str = "earliest") -> tuple[np.ndarray, np.ndarray]:
-    """Clusters of samples, and which answers each of them matches, by its first member.
-
-    kernel, agree : as `agreements` has them
-    join          : as in `seper.cluster`
-    returns       : (N,) int and (K, A) bool
-    """
-    clusters = seper.cluster(agree, join=join)
-    firsts = [np.flatnonzero(clusters == k)[0] for k in range(clusters.max() + 1)]
-    return clusters, kernel[firsts] >= THRESHOLD

@@ -10,12 +10,13 @@ import pandas as pd
 from scipy.special import softmax
 
 from experiments.seper_validity import warping
-from experiments.seper_validity.beliefs import Agreed, Drawn, agreements, asked_on, drawn_on, meanings, prompts_of
+from experiments.seper_validity.beliefs import asked_on, drawn_on
 from rag_utils import seper
 from rag_utils.data import Question
 from rag_utils.judge import Judge
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import dense as dense_measure
+from rag_utils.measures.seper import Agreed, Drawn, agreements, meanings, prompts_of
 from rag_utils.prompts import Prompt
 
 CODE = {

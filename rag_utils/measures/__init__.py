@@ -1,1 +1,12 @@
-"""The five methods asked of a reader, one file per paper: questions and passages in, a table out."""
+"""The papers' methods asked of a reader, one file per paper: questions and passages in, a table out. What they share is here."""
+
+from typing import NamedTuple
+
+CLOSED = "closed book"  # the condition without passages
+
+
+class Case(NamedTuple):
+    """One question under one condition; equal to the plain pair, so either finds the other in a mapping."""
+
+    id: str
+    condition: str

@@ -1,0 +1,187 @@
+"""SePer asked of a reader and a judge: samples to each question under each context, what they mean, what the context adds to the belief.
+
+shown = {"closed book": None, "retrieved": {question.id: passages, ...}}
+table = measured(reader, judge, questions, shown, closed=..., read=..., n=10)
+gains = changes(table)
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from rag_utils import seper
+from rag_utils.base.names import check_name
+from rag_utils.data import Passage, Question
+from rag_utils.judge import THRESHOLD, Judge
+from rag_utils.lm import Generation, LanguageModel
+from rag_utils.measures import CLOSED, Case
+from rag_utils.prompts import Prompt, prompt_text
+
+Shown = Mapping[str, Mapping[str, Sequence[Passage]] | None]  # context -> passages by question id; None is closed book
+Drawn = dict[Case, list[Generation]]  # the samples
+Agreed = dict[Case, tuple[np.ndarray, np.ndarray]]  # as `agreements` returns it
+
+# what the paper leaves open or its code does otherwise -> column
+VARIANTS = {
+    "best answer instead of the mean": "soft_max",
+    "share of samples as weight": "soft_frequency",
+    "mean token log-likelihood as weight": "soft_token_mean",
+    "hard, any answer": "hard_any",
+    "hard, share of samples as weight": "hard_frequency",
+}
+BELIEFS = (
+    "seper_hard",
+    "seper_soft",
+    *VARIANTS.values(),
+)  # columns of `beliefs` that are a belief in the answer, 0 .. 1
+UTILITIES = dict.fromkeys(BELIEFS, seper.utility)
+
+
+def prompts_of(
+    reader: LanguageModel, questions: Sequence[Question], contexts: Shown, *, closed: Prompt, read: Prompt
+) -> dict[Case, str]:
+    """What the reader is asked in each case; arguments as in `draw`."""
+    return {
+        Case(question.id, name): prompt_text(
+            reader, *((closed, question, None) if shown is None else (read, question, shown[question.id]))
+        )
+        for name, shown in contexts.items()
+        for question in questions
+        if shown is None or shown.get(question.id)
+    }
+
+
+def draw(
+    reader: LanguageModel,
+    questions: Sequence[Question],
+    contexts: Shown,
+    *,
+    closed: Prompt,
+    read: Prompt,
+    n: int = 10,
+    max_new_tokens: int = 24,
+    seed: int = 0,
+) -> Drawn:
+    """n samples at temperature 1 to each question under each context.
+
+    contexts : per name the passages to show, by question id, best first; None asks without any. A question that has no passages under a
+               context is not asked there
+    raises   : as `LanguageModel.generate`
+    """
+    calls = prompts_of(reader, questions, contexts, closed=closed, read=read)
+    replies = reader.generate(list(calls.values()), n=n, temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
+    return dict(zip(calls, replies, strict=True))
+
+
+def agreements(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> Agreed:
+    """Per case: the samples against the answers, (N, A) in [0, 1], and which samples mean the same, (N, N) bool.
+
+    Every distinct pair of texts is judged once.
+    """
+    by_id = {question.id: question for question in questions}
+    wanted: dict[tuple[str, str, str], None] = {}
+    for (name, _), replies in drawn.items():
+        texts = list(dict.fromkeys(reply.text.strip() for reply in replies))
+        question = by_id[name]
+        for place, text in enumerate(texts):
+            for other in (*question.answers, *texts[place:]):
+                wanted[question.text, *sorted((text, other))] = None
+    judged = judge.equivalent(*map(list, zip(*wanted, strict=True))) if wanted else []
+    same = dict(zip(wanted, map(float, judged), strict=True))
+
+    def against(question: str, left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+        return np.array([[same[question, *sorted((a, b))] for b in right] for a in left])
+
+    agreed = {}
+    for case, replies in drawn.items():
+        texts, question = [reply.text.strip() for reply in replies], by_id[case[0]]
+        alike = against(question.text, texts, texts) >= THRESHOLD
+        agreed[case] = (against(question.text, texts, question.answers), alike)
+    return agreed
+
+
+def meanings(kernel: np.ndarray, alike: np.ndarray, *, join: str = "earliest") -> tuple[np.ndarray, np.ndarray]:
+    """Clusters of samples, and which answers each of them matches, by its first member.
+
+    kernel, alike : as `agreements` has them
+    join          : as in `seper.cluster`
+    returns       : (N,) int and (K, A) bool
+    """
+    clusters = seper.cluster(alike, join=join)
+    firsts = [np.flatnonzero(clusters == k)[0] for k in range(clusters.max() + 1)]
+    return clusters, kernel[firsts] >= THRESHOLD
+
+
+def beliefs(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: Agreed | None = None) -> pd.DataFrame:
+    """SePer, hard and soft, and its VARIANTS, for each case.
+
+    judge   : says whether two answers mean the same; every distinct pair is judged once
+    agreed  : what it says, as `agreements` returns it, if that is there already
+    returns : columns id, condition, those of BELIEFS, right (share of samples that the judge accepts), clusters (meanings among the
+              samples), n (samples) and steps (gold passages of the question)
+    source  : SePer, eqs. 6 to 10
+    """
+    by_id = {question.id: question for question in questions}
+    agreed = agreements(judge, questions, drawn) if agreed is None else agreed
+    table = []
+    for (name, condition), replies in drawn.items():
+        kernel, alike = agreed[name, condition]
+        clusters, matches = meanings(kernel, alike)
+        whole = np.array([reply.log_likelihood for reply in replies])
+        per_token = np.array([reply.token_log_likelihood.mean() for reply in replies])
+        table.append(
+            {
+                "id": name,
+                "condition": condition,
+                "seper_hard": seper.hard(whole, clusters, matches),
+                "seper_soft": seper.soft(whole, kernel),
+                "soft_max": seper.soft(whole, kernel, over_answers="max"),
+                "soft_frequency": seper.soft(whole, kernel, weighting="frequency"),
+                "soft_token_mean": seper.soft(per_token, kernel),
+                "hard_any": seper.hard(whole, clusters, matches, over_answers="any"),
+                "hard_frequency": seper.hard(whole, clusters, matches, weighting="frequency"),
+                "right": float(np.mean(kernel.max(axis=1) >= THRESHOLD)),
+                "clusters": int(clusters.max() + 1),
+                "n": len(replies),
+                "steps": len(by_id[name].gold),
+            }
+        )
+    return pd.DataFrame(table)
+
+
+def measured(
+    reader: LanguageModel, judge: Judge, questions: Sequence[Question], contexts: Shown, **how
+) -> pd.DataFrame:
+    """`beliefs` of samples drawn from the reader; contexts and `how` as in `draw`."""
+    return beliefs(judge, questions, draw(reader, questions, contexts, **how))
+
+
+def changes(
+    table: pd.DataFrame,
+    *,
+    against: str = CLOSED,
+    measures: Mapping[str, Callable[[float, float], float]] = UTILITIES,
+) -> pd.DataFrame:
+    """Delta-SePer: what each context adds to the belief in the answer, question by question.
+
+    table    : as `beliefs` returns it, possibly with more columns
+    measures : column -> its change, of the value under a context and the one under `against`; for what is no belief another one than
+               `seper.utility`
+    returns  : columns id, condition and the measures, empty where one of the two values is; no rows for `against`
+    raises   : ValueError if there is no such context, a question was not asked under it or twice, or a belief is outside 0 .. 1
+    source   : SePer, eq. 11
+    """
+    check_name("condition", against, set(table["condition"]))
+    before = table[table["condition"] == against].set_index("id")[list(measures)]
+    after = table[table["condition"] != against]
+    missing = sorted(set(after["id"]) - set(before.index))
+    if missing:
+        raise ValueError(f"{len(missing)} questions were not asked under {against!r}, the first is {missing[0]}")
+    if not before.index.is_unique:
+        raise ValueError(f"{before.index.duplicated().sum()} questions were asked under {against!r} more than once")
+    result = after[["id", "condition"]].reset_index(drop=True)
+    for name, change in measures.items():
+        pairs = zip(after[name].astype(float), before.loc[after["id"], name].astype(float), strict=True)
+        result[name] = [np.nan if np.isnan(pair).any() else change(*pair) for pair in pairs]
+    return result

@@ -1,0 +1,149 @@
+"""SePer asked of a reader: by hand on two samples, equal to the taught functions called one by one, the same in any order."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rag_utils import lm, seper
+from rag_utils.data import Passage, Question
+from rag_utils.engine import weights
+from rag_utils.judge import THRESHOLD, Judge
+from rag_utils.lm import Generation
+from rag_utils.measures import CLOSED, Case
+from rag_utils.measures import seper as asked
+from rag_utils.prompts import Prompt
+
+
+class Shares(Judge):
+    """Two answers mean the same as far as they share letters; notes what it is asked."""
+
+    def __init__(self):
+        self.seen = []
+
+    def equivalent(self, questions, left, right):
+        self.seen += zip(questions, left, right, strict=True)
+        return np.array([len({*a} & {*b}) / max(1, len({*a} | {*b})) for a, b in zip(left, right, strict=True)])
+
+
+CLOSED_PROMPT, READ_PROMPT = Prompt("c", "$question", chat=False), Prompt("r", "$documents\n$question", chat=False)
+WORDS = ["ab", "abc", "cd", "d", "", "bcd"]
+
+
+def question(name: str, *answers: str) -> Question:
+    return Question(
+        id=name, text=f"which {name}", answers=answers, dataset="toy", gold=(Passage(f"{name}p", "", "ab"),)
+    )
+
+
+def said(text: str, *token_probabilities: float) -> Generation:
+    return Generation(text, tuple(range(len(token_probabilities))), np.log(token_probabilities))
+
+
+def plainly(judge: Judge, one: Question, replies: list[Generation]) -> dict[str, float]:
+    """SePer of one question's samples by the taught functions, every pair judged on its own."""
+
+    def same(left, right):
+        return judge.equivalent([one.text], [left], [right])[0]
+
+    texts = [reply.text.strip() for reply in replies]
+    entails = np.array([[same(*sorted((a, b))) >= THRESHOLD for b in texts] for a in texts])
+    kernel = [[same(text, answer) for answer in one.answers] for text in texts]
+    clusters = seper.cluster(entails)
+    firsts = {k: texts[list(clusters).index(k)] for k in range(max(clusters) + 1)}
+    matches = [[same(firsts[k], answer) >= THRESHOLD for answer in one.answers] for k in firsts]
+    log_likelihood = [reply.log_likelihood for reply in replies]
+    return {
+        "seper_soft": seper.soft(log_likelihood, kernel),
+        "seper_hard": seper.hard(log_likelihood, clusters, matches),
+        "clusters": len(firsts),
+    }
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_batched_way_equals_the_plain_one(seed):
+    rng = np.random.default_rng(seed)
+    questions = [question(f"q{i}", *rng.choice(WORDS, rng.integers(1, 4), replace=False)) for i in range(3)]
+    drawn = {
+        Case(one.id, condition): [said(f" {rng.choice(WORDS)}", *rng.uniform(0.1, 1, 2)) for _ in range(4)]
+        for one in questions
+        for condition in (CLOSED, "gold")
+    }
+    table = asked.beliefs(Shares(), questions, drawn).set_index(["id", "condition"])
+    by_case = {case: plainly(Shares(), next(q for q in questions if q.id == case.id), drawn[case]) for case in drawn}
+    for case, values in by_case.items():
+        assert table.loc[case, list(values)].to_dict() == pytest.approx(values)
+    gains = asked.changes(table.reset_index()).set_index("id")
+    for one in questions:
+        after, before = (by_case[one.id, condition]["seper_soft"] for condition in ("gold", CLOSED))
+        assert gains.loc[one.id, "seper_soft"] == pytest.approx(seper.utility(after, before))
+    turned = asked.beliefs(Shares(), questions[::-1], dict(reversed(drawn.items()))).set_index(["id", "condition"])
+    pd.testing.assert_frame_equal(turned.loc[table.index], table)
+
+
+def test_two_samples_by_hand():
+    class Letters(Judge):
+        def equivalent(self, questions, left, right):
+            return np.array([float(a[:1] == b[:1]) for a, b in zip(left, right, strict=True)])
+
+    one = question("q", "alpha", "beta")
+    [row] = asked.beliefs(Letters(), [one], {("q", CLOSED): [said(" alpha", 0.5, 0.6), said(" gamma", 0.1)]}).to_dict(
+        "records"
+    )
+    # 0.3 and 0.1 weigh 3/4 and 1/4; the first means "alpha", the second neither answer
+    assert row["seper_soft"] == pytest.approx(0.375) and row["soft_max"] == pytest.approx(0.75)
+    assert row["seper_hard"] == pytest.approx(0.375) and row["hard_any"] == pytest.approx(0.75)
+    assert row["soft_frequency"] == row["hard_frequency"] == pytest.approx(0.25)
+    per_token = np.sqrt(0.3)  # geometric mean over two tokens
+    assert row["soft_token_mean"] == pytest.approx(per_token / (per_token + 0.1) / 2)
+    assert row["right"] == 0.5 and row["clusters"] == row["n"] == 2 and row["steps"] == 1
+
+
+def test_every_pair_is_judged_once_in_either_order():
+    judge, one = Shares(), question("q", "ab")
+    drawn = {("q", CLOSED): [said(" ab", 0.5)] * 4 + [said(" cd", 0.1)], ("q", "gold"): [said("cd", 0.3)]}
+    asked.beliefs(judge, [one], drawn)
+    assert sorted(pair[1:] for pair in judge.seen) == [("ab", "ab"), ("ab", "cd"), ("cd", "cd")]
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    profile = tiny.llama(tmp_path_factory.mktemp("llama"))
+    return lm.LanguageModel(weights.load(profile), profile, mode="fresh")
+
+
+def test_a_reader_is_asked_where_there_is_something_to_show(reader):
+    questions = [question("q", "ab"), question("other", "cd")]
+    contexts = {CLOSED: None, "gold": {"q": questions[0].gold, "other": []}}
+    how = {"closed": CLOSED_PROMPT, "read": READ_PROMPT, "n": 3, "max_new_tokens": 4, "seed": 7}
+    drawn = asked.draw(reader, questions, contexts, **how)
+    assert {case: len(replies) for case, replies in drawn.items()} == {
+        ("q", CLOSED): 3, ("other", CLOSED): 3, ("q", "gold"): 3
+    }  # fmt: skip
+    [alone] = reader.generate(["Document: ab\nwhich q"], n=3, temperature=1.0, max_new_tokens=4, seed=7)
+    assert [reply.text for reply in drawn["q", "gold"]] == [reply.text for reply in alone]
+    table = asked.measured(reader, Shares(), questions, contexts, **how)
+    pd.testing.assert_frame_equal(table, asked.beliefs(Shares(), questions, drawn))
+
+
+def test_changes_are_utilities_and_refuse_what_cannot_be_compared():
+    table = pd.DataFrame(
+        {"id": ["a", "a", "b", "b"], "condition": [CLOSED, "gold"] * 2, "seper_soft": [0.2, 0.9, 0.5, np.nan]}
+    )
+    gains = asked.changes(table, measures={"seper_soft": seper.utility})
+    assert gains["condition"].tolist() == ["gold", "gold"] and gains["seper_soft"].iloc[0] == pytest.approx(0.7)
+    assert np.isnan(gains["seper_soft"].iloc[1])
+    halved = asked.changes(table, measures={"seper_soft": lambda after, before: (before - after) / 2})
+    assert halved["seper_soft"].iloc[0] == pytest.approx(-0.35)
+    only = {"measures": {"seper_soft": seper.utility}}
+    for bad, message in (
+        (table[1:], "1 questions were not asked under 'closed book', the first is a"),
+        (pd.concat([table, table[:1]]), "1 questions were asked under 'closed book' more than once"),
+        (table.assign(seper_soft=1.5), "after must be one number from 0 to 1"),
+        (table[table["condition"] == "gold"], "condition"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            asked.changes(bad, **only)
