@@ -57,19 +57,19 @@ def main(given: argparse.Namespace) -> stats.Correlation:
         (texts(question.text, documents, given.how), question.answers[0])
         for question, documents in zip(seen, lists(seen, given.documents), strict=True)
     ]
-    recipe = {"epochs": given.epochs, "batch": given.batch, "seed": given.seed}
-    losses = fid.train(model, tokenizer, examples, **recipe, folder=given.state / given.how)
+    recipe = fid.Recipe(epochs=given.epochs, batch=given.batch, seed=given.seed)
+    losses = fid.train(model, tokenizer, examples, recipe, folder=given.state / given.how)
     print(f"loss {losses[0]:.2f} at the first step, {losses[-1]:.2f} at the last of {len(losses)}")
 
     def scores(inputs: list[list[str]], questions: list[data.Question]) -> list[float]:
         replies = fid.generate(model, tokenizer, inputs, max_new_tokens=given.max_new_tokens)
         return [answers.exact_match(r, list(q.answers)) for r, q in zip(replies, questions, strict=True)]
 
-    found = lists(unseen, given.documents)
-    whole = scores([texts(q.text, some, given.how) for q, some in zip(unseen, found, strict=True)], unseen)
-    pairs = [(q, text) for q, some in zip(unseen, found, strict=True) for text in some]
+    documents = lists(unseen, given.documents)
+    whole = scores([texts(q.text, own, given.how) for q, own in zip(unseen, documents, strict=True)], unseen)
+    pairs = [(q, text) for q, own in zip(unseen, documents, strict=True) for text in own]
     alone = scores([texts(q.text, [text], given.how) for q, text in pairs], [q for q, _ in pairs])
-    labels = np.split(np.array(alone), np.cumsum([len(some) for some in found])[:-1])
+    labels = np.split(np.array(alone), np.cumsum([len(own) for own in documents])[:-1])
     precision = [erag.rank_metrics(row.tolist(), [f"P@{len(row)}"])[f"P@{len(row)}"] for row in labels]
     tau = stats.correlation(precision, whole, method="kendall", rng=given.seed)
     print(f"{given.how}: exact match {np.mean(whole):.3f}, tau of precision under eRAG's labels {tau}, n = {tau.n}")

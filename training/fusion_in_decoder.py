@@ -9,21 +9,18 @@ encoder's states without positions. How a text is worded is the caller's, and it
 source : Izacard and Grave 2021, section 3; eRAG, section 3.1
 """
 
-import hashlib
-import json
 import math
-import os
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import state
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save, save_file
 from torch.nn.utils.rnn import pad_sequence
 from transformers.modeling_outputs import BaseModelOutput
 
-from rag_utils.base.cache import make_dir
+from rag_utils.base import checks
 from rag_utils.base.progress import track
 
 Texts = Sequence[str]  # one per passage of a question, each with the question in it
@@ -58,9 +55,10 @@ def generate(model, tokenizer, inputs: Sequence[Texts], *, max_new_tokens: int, 
     raises      : ValueError for bad arguments
     """
     _check(model, inputs)
-    _check_whole(max_new_tokens=max_new_tokens, micro_batch=micro_batch)
+    checks.whole("max_new_tokens", max_new_tokens, least=1)
+    checks.whole("micro_batch", micro_batch, least=1)
     replies = []
-    for part in track(_parts(inputs, micro_batch), what="replies", total=len(inputs)):
+    for part in track(state.parts(inputs, micro_batch), what="replies", total=len(inputs)):
         states, mask = encode(model, tokenizer, part)
         read = {"encoder_outputs": BaseModelOutput(states), "attention_mask": mask}
         tokens = model.generate(**read, do_sample=False, num_beams=1, max_new_tokens=max_new_tokens)
@@ -83,120 +81,112 @@ def loss(model, tokenizer, inputs: Sequence[Texts], answers: Sequence[str]) -> t
     return model(encoder_outputs=BaseModelOutput(states), attention_mask=mask, labels=labels).loss
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """How the model is trained, by default as in the paper.
+
+    warmup_share : of all steps, in which the learning rate rises to its full height. The paper names no decay after it, so there is none
+    batch        : questions per step, in an order that the seed decides anew in every epoch
+    source       : eRAG, section 3.1 (AdamW); weights decay without exception and gradients are not clipped, since nothing is said of it
+    """
+
+    epochs: int = 10
+    learning_rate: float = 5e-5
+    weight_decay: float = 0.01
+    warmup_share: float = 0.05
+    batch: int = 64
+    seed: int = 0
+
+    def __post_init__(self):
+        checks.whole("epochs", self.epochs, least=1)
+        checks.whole("batch", self.batch, least=1)
+        checks.number("learning_rate", self.learning_rate, above=0)
+        checks.number("weight_decay", self.weight_decay, low=0)
+        checks.number("warmup_share", self.warmup_share, low=0, high=1)
+
+
 def train(
     model,
     tokenizer,
     examples: Sequence[tuple[Texts, str]],
+    recipe: Recipe | None = None,
     *,
-    epochs: int = 10,
-    learning_rate: float = 5e-5,
-    weight_decay: float = 0.01,
-    warmup_share: float = 0.05,
-    batch: int = 64,
     micro_batch: int = 4,
-    seed: int = 0,
-    folder: Path | str | None = None,
+    folder: Path | None = None,
     save_every: int = 100,
     progress: Callable = track,
 ) -> list[float]:
     """Train the model in place, by default with the paper's recipe; the loss of each step, in nats per token of the answers.
 
-    examples     : (texts, answer) per question; the paper takes the 50 best passages by BM25
-    warmup_share : of all steps, in which the learning rate rises to its full height. The paper names no decay after it, so there is none
-    batch        : questions per step, in an order that the seed decides anew in every epoch
-    micro_batch  : questions whose activations are held at once; it changes memory and time, not the loss
-    folder       : where the run is kept every `save_every` steps and at its end. An interrupted run that is called again with the same
-                   model and arguments goes on from there, and ends as if it had never stopped
-    raises       : ValueError for bad arguments, a loss that is no number, or a folder with a damaged or another run
-    source       : eRAG, section 3.1 (AdamW); weights decay without exception and gradients are not clipped, since nothing is said of it
+    examples    : (texts, answer) per question; the paper takes the 50 best passages by BM25
+    micro_batch : questions whose activations are held at once; it changes memory and time, not the loss
+    folder      : where the run is kept every `save_every` steps and at its end. An interrupted run that is called again with the same model
+                  and arguments goes on from there, and ends as if it had never stopped
+    raises      : ValueError for bad arguments, a loss that is no number, or as `state.load`
     """
+    recipe = recipe or Recipe()
     inputs, answers = [texts for texts, _ in examples], [answer for _, answer in examples]
     _check(model, inputs, answers)
-    _check_whole(epochs=epochs, batch=batch, micro_batch=micro_batch, save_every=save_every)
-    if not (learning_rate > 0 and weight_decay >= 0 and 0 <= warmup_share <= 1):
-        got = f"got learning_rate {learning_rate}, weight_decay {weight_decay}, warmup_share {warmup_share}"
-        raise ValueError(f"{got}; want them > 0, >= 0 and in [0, 1]")
-    lengths = [len(tokens) for tokens in _targets(tokenizer, answers)]
-    orders = [random.Random(f"{seed}-{epoch}").sample(range(len(inputs)), len(inputs)) for epoch in range(epochs)]
-    plan = [step for order in orders for step in _parts(order, batch)]
-    warm = max(1, round(warmup_share * len(plan)))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=weight_decay)
-    losses: list[float] = []
+    checks.whole("micro_batch", micro_batch, least=1)
+    checks.whole("save_every", save_every, least=1)
+    plan = state.steps(len(inputs), epochs=recipe.epochs, batch=recipe.batch, seed=recipe.seed)
+    warm, losses = max(1, round(recipe.warmup_share * len(plan))), []
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
     if folder is not None:
-        path = make_dir(Path(folder)) / "state.safetensors"
-        settings = [epochs, learning_rate, weight_decay, warmup_share, batch, seed]
-        facts = json.dumps([settings, inputs, answers], default=list)
-        run = hashlib.sha256(facts.encode() + save(_weights(model))).hexdigest()
-        losses = _resume(path, run, model, optimizer)
-
+        path, run = Path(folder) / "state.safetensors", state.digest(recipe, inputs, answers, weights=_weights(model))
+        losses = _resumed(model, state.load(path, run, optimizer))
     model.train()
-    remaining = plan[len(losses) :]
     with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
-        for chosen in progress(remaining, what="training", total=sum(map(len, remaining))):
-            torch.manual_seed(random.Random(f"{seed}-{len(losses)}").getrandbits(63))  # dropout, alike after a stop
-            optimizer.param_groups[0]["lr"] = learning_rate * min(1, (len(losses) + 1) / warm)
+        for places in progress(plan[len(losses) :], what="training", total=sum(map(len, plan[len(losses) :]))):
+            torch.manual_seed(
+                random.Random(f"{recipe.seed}-{len(losses)}").getrandbits(63)
+            )  # dropout, alike after a stop
+            optimizer.param_groups[0]["lr"] = recipe.learning_rate * min(1, (len(losses) + 1) / warm)
             optimizer.zero_grad()
-            total = 0.0
-            for part in _parts(chosen, micro_batch):
-                share = sum(lengths[i] for i in part) / sum(lengths[i] for i in chosen)
-                weighted = share * loss(model, tokenizer, [inputs[i] for i in part], [answers[i] for i in part])
-                weighted.backward()
-                total += weighted.item()
+            total = _step(model, tokenizer, [examples[place] for place in places], micro_batch)
             if not math.isfinite(total):
                 raise ValueError(f"the loss of step {len(losses)} is {total}; want float32 or a lower learning rate")
             optimizer.step()
             losses.append(total)
             if folder is not None and (len(losses) % save_every == 0 or len(losses) == len(plan)):
-                _save(path, run, model, optimizer, losses)
+                state.save(path, run, optimizer, {"model": _weights(model)}, losses)
     model.eval()
     return losses
 
 
+def _step(model, tokenizer, examples: Sequence[tuple[Texts, str]], micro_batch: int) -> float:
+    """Add the gradient of the mean loss over the tokens of all answers; the loss, nats."""
+    lengths = [len(tokens) for tokens in _targets(tokenizer, [answer for _, answer in examples])]
+    total = 0.0
+    for part in state.parts(range(len(examples)), micro_batch):
+        share = sum(lengths[place] for place in part) / sum(lengths)
+        texts, answers = zip(*(examples[place] for place in part), strict=True)
+        weighted = share * loss(model, tokenizer, texts, answers)
+        weighted.backward()
+        total += weighted.item()
+    return total
+
+
 def _weights(model) -> dict[str, torch.Tensor]:
     """Every weight once, also where two layers share it."""
-    return {f"model.{name}": weight.detach().contiguous() for name, weight in model.named_parameters()}
+    return {name: weight.detach().contiguous() for name, weight in model.named_parameters()}
 
 
-def _save(path: Path, run: str, model, optimizer, losses: list[float]) -> None:
-    """Everything that the next step depends on, at once or not at all."""
-    tensors = _weights(model)
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{name}": value for name, value in state.items()}
-    save_file(tensors, path.with_suffix(".new"), metadata={"run": run, "losses": json.dumps(losses)})
-    os.replace(path.with_suffix(".new"), path)
-
-
-def _resume(path: Path, run: str, model, optimizer) -> list[float]:
-    """Set model and optimiser to what `path` holds, if it is there; the losses up to then."""
-    if not path.exists():
+def _resumed(model, kept) -> list[float]:
+    """The losses so far, with the model's weights as they were then."""
+    if kept is None:
         return []
-    try:
-        with safe_open(path, "pt") as file:
-            facts, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.offset_keys()}
-    except SafetensorError as error:
-        raise ValueError(f"{path} is damaged: {error}; delete it and the run begins again") from error
-    if (facts or {}).get("run") != run:
-        raise ValueError(f"{path} belongs to a run with another model, examples or settings; want a folder of its own")
+    groups, losses = kept
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            weight.copy_(tensors[f"model.{name}"])
-    state: dict[int, dict] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, index, key = name.split(".")
-            state.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
-    return json.loads(facts["losses"])
+            weight.copy_(groups["model"][name])
+    return losses
 
 
 def _targets(tokenizer, answers: Sequence[str]) -> list[list[int]]:
     """The tokens of each answer and the end token, which not every tokenizer adds itself."""
     end = tokenizer.eos_token_id
     return [ids if ids[-1] == end else [*ids, end] for ids in tokenizer(list(answers)).input_ids]
-
-
-def _parts(items: Sequence, size: int) -> list[Sequence]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def _check(model, inputs: Sequence[Texts], answers: Sequence[str] | None = None) -> None:
@@ -212,9 +202,3 @@ def _check(model, inputs: Sequence[Texts], answers: Sequence[str] | None = None)
         for text in [*texts, *(answers or [])[place : place + 1]]:
             if not isinstance(text, str) or not text.strip():
                 raise ValueError(f"a passage or the answer of question {place} is empty or no text")
-
-
-def _check_whole(**values: int) -> None:
-    for name, value in values.items():
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")

@@ -74,14 +74,6 @@ class Recipe:
         checks.number("weight_decay", self.weight_decay, low=0)
         checks.number("dropout", self.adapter["dropout"], low=0, high=0.99)
 
-    def plan(self, count: int) -> list[list[int]]:
-        """The examples of every step, of `count`, decided by the seed before the first."""
-        steps = []
-        for epoch in range(self.epochs):
-            order = random.Random(f"{self.seed}-{epoch}").sample(range(count), count)
-            steps += [order[start : start + self.batch] for start in range(0, count, self.batch)]
-        return steps
-
 
 def order_scores(model, tokenizer, contexts: Sequence[str], question: str) -> torch.Tensor:
     """The student's score of each order: log-likelihood of the question's tokens after its context, summed.
@@ -126,7 +118,7 @@ def train(
     """
     recipe, examples = recipe or Recipe(), checks.listed("examples", examples)
     checks.whole("save_every", save_every, least=1)
-    plan, losses = recipe.plan(len(examples)), []
+    plan, losses = state.steps(len(examples), epochs=recipe.epochs, batch=recipe.batch, seed=recipe.seed), []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         model = adapter.adapted(model, **recipe.adapter)

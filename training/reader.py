@@ -13,18 +13,18 @@ The state is saved every few steps as safetensors; a run that was interrupted go
 
 import argparse
 import json
-import os
 import random
 from math import cos, pi
 from pathlib import Path
 
+import adapter
+import state
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from rag_utils import data, prompts, retrieve
 from rag_utils.answers import normalize
-from rag_utils.base.cache import ROOT
+from rag_utils.base.cache import ROOT, make_dir
 from rag_utils.base.progress import track
 from rag_utils.engine import profiles, weights
 
@@ -32,10 +32,10 @@ OUT = ROOT / "data" / "reader"
 PROMPT = prompts.load("read_plain")
 MULTIPLE = 32  # lengths are padded to one, so that few shapes occur and their memory is used again
 PART = 4  # examples whose activations are held at once
-LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+NOT_IN_RUN = ("state", "out", "save_every")  # settings that change nothing of what is trained
 
 
-def settings() -> argparse.Namespace:
+def settings(given: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=16, help="examples per step")
@@ -54,7 +54,7 @@ def settings() -> argparse.Namespace:
         "--state", type=Path, default=ROOT / "_build" / "reader", help="where an interrupted run is kept"
     )
     parser.add_argument("--out", type=Path, default=OUT)
-    return parser.parse_args()
+    return parser.parse_args(given)
 
 
 def questions(development: int, limit: int | None) -> tuple[list, list]:
@@ -128,118 +128,105 @@ class Dropout(torch.nn.Module):
 def batches(examples: list, size: int, rng: random.Random) -> list[list]:
     """Batches of about equal length, in random order: little padding, no drift from short to long."""
     order = sorted(range(len(examples)), key=lambda i: (len(examples[i][0]) // 64, rng.random()))
-    cut = [[examples[i] for i in order[start : start + size]] for start in range(0, len(order), size)]
+    cut = [[examples[i] for i in part] for part in state.parts(order, size)]
     rng.shuffle(cut)
     return cut
 
 
-def save(model, optimizer, step: int, history: list, folder: Path) -> None:
-    """Everything that the next step depends on, at once or not at all."""
-    tensors = {f"adapter.{name}": tensor.contiguous() for name, tensor in get_peft_model_state_dict(model).items()}
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value) for name, value in state.items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, folder / "state.new", metadata={"step": str(step), "history": json.dumps(history)})
-    os.replace(folder / "state.new", folder / "state.safetensors")
+def planned(examples_of, chosen: argparse.Namespace) -> list[list]:
+    """Every batch of every epoch, decided by the seed before the first step.
 
-
-def resume(model, optimizer, folder: Path) -> tuple[int, list]:
-    path = folder / "state.safetensors"
-    if not path.exists():
-        return 0, []
-    from safetensors import safe_open
-
-    tensors = load_file(path)
-    with safe_open(path, "pt") as file:
-        facts = file.metadata()
-    adapter = {name.removeprefix("adapter."): t for name, t in tensors.items() if name.startswith("adapter.")}
-    set_peft_model_state_dict(model, adapter)
-    state: dict[int, dict] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, index, key = name.split(".")
-            state.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
-    return int(facts["step"]), json.loads(facts["history"])
-
-
-def main() -> None:
-    chosen = settings()
-    torch.manual_seed(chosen.seed)
-    train, development = questions(chosen.development, chosen.limit)
-    negatives = retrieve.hard_negatives(train, data.passages("nq"), k=chosen.negatives, short="keep")
-    loaded = weights.load(profiles.get("embedded-base"))
-    tokenizer = loaded.tokenizer
-    config = LoraConfig(
-        r=chosen.rank,
-        lora_alpha=2 * chosen.rank,
-        lora_dropout=chosen.dropout,
-        target_modules=LINEAR,
-        task_type="CAUSAL_LM",
-    )
-    model = get_peft_model(loaded.model.to(torch.bfloat16), config)
-    for module in model.modules():
-        if chosen.dropout and hasattr(module, "lora_dropout"):
-            module.lora_dropout["default"] = Dropout(chosen.dropout)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=chosen.rate, weight_decay=0.0)
-
-    plan = []  # every batch of every epoch, decided by the seed before the first step
+    examples_of : generator of random numbers -> the examples of an epoch
+    """
+    plan = []
     for epoch in range(chosen.epochs):
         rng = random.Random(f"{chosen.seed}-{epoch}")
-        shown = {"two_passages": chosen.two_passages, "rng": rng}
-        examples = [example(one, negatives[one.id], tokenizer, **shown) for one in train]
-        plan += batches(examples, chosen.batch, rng)
-    rng = random.Random(chosen.seed)
-    probe = [example(one, None, tokenizer, two_passages=0, rng=rng) for one in development]
-    warm = max(1, len(plan) // 20)
+        plan += batches(examples_of(rng), chosen.batch, rng)
+    return plan
 
-    def rate(step: int) -> float:
-        return min((step + 1) / warm, 0.5 * (1 + cos(pi * step / len(plan))) + 0.01)
 
-    def development_loss() -> float:
-        model.eval()
-        with torch.no_grad():
-            parts = [answer_loss(model, part) for part in batches(probe, 32, random.Random(0))]
-        model.train()
-        return round(torch.cat(parts).mean().item(), 4)
+def rate(step: int, steps: int) -> float:
+    """Share of the highest learning rate: it rises for a twentieth of the steps and falls as a cosine."""
+    return min((step + 1) / max(1, steps // 20), 0.5 * (1 + cos(pi * step / steps)) + 0.01)
 
-    first, history = resume(model, optimizer, chosen.state)
+
+def development_loss(model, probe: list) -> float:
+    model.eval()
+    with torch.no_grad():
+        losses = [answer_loss(model, part) for part in batches(probe, 32, random.Random(0))]
+    model.train()
+    return round(torch.cat(losses).mean().item(), 4)
+
+
+def train(model, plan: list[list], probe: list, chosen: argparse.Namespace) -> list[dict]:
+    """Train the adapter in place; how it went: the loss of each step and, four times an epoch, the loss on `probe`."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=chosen.rate, weight_decay=0.0)
+    path, history = chosen.state / "state.safetensors", []
+    run = state.digest({name: value for name, value in vars(chosen).items() if name not in NOT_IN_RUN}, plan, probe)
+    if kept := state.load(path, run, optimizer):
+        adapter.set_weights(model, kept[0]["adapter"])
+        history = kept[1]
+    first = sum("loss" in row for row in history)
     model.train()
     for [step] in track(([i] for i in range(first, len(plan))), what="training", total=len(plan) - first):
         if step % (len(plan) // (4 * chosen.epochs)) == 0:
-            history.append({"step": step, "development_loss": development_loss()})
+            history.append({"step": step, "development_loss": development_loss(model, probe)})
         torch.manual_seed(1_000_003 * chosen.seed + step)  # dropout, the same after an interruption
-        for group in optimizer.param_groups:
-            group["lr"] = chosen.rate * rate(step)
+        optimizer.param_groups[0]["lr"] = chosen.rate * rate(step, len(plan))
         loss = 0.0
-        for start in range(0, len(plan[step]), PART):
+        for part in state.parts(plan[step], PART):
             with torch.autocast(model.device.type, torch.bfloat16):
-                part = answer_loss(model, plan[step][start : start + PART]).sum() / len(plan[step])
-            part.backward()
-            loss += part.item()
+                weighted = answer_loss(model, part).sum() / len(plan[step])
+            weighted.backward()
+            loss += weighted.item()
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
         optimizer.zero_grad()
         history.append({"step": step, "loss": round(loss, 4), "tokens": sum(len(p) + len(a) for p, a in plan[step])})
         if (step + 1) % chosen.save_every == 0:
-            save(model, optimizer, step + 1, history, chosen.state)
-    history.append({"step": len(plan), "development_loss": development_loss()})
-    save(model, optimizer, len(plan), history, chosen.state)
+            state.save(path, run, optimizer, {"adapter": adapter.weights(model)}, history)
+    history.append({"step": len(plan), "development_loss": development_loss(model, probe)})
+    return history
 
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    adapter = {name: tensor.to(torch.float16).contiguous() for name, tensor in get_peft_model_state_dict(model).items()}
-    save_file(adapter, chosen.out / "adapter_model.safetensors", metadata={"format": "pt"})
-    kept = {"r", "lora_alpha", "target_modules", "task_type", "peft_type", "bias", "lora_dropout"}
-    description = {key: value for key, value in config.to_dict().items() if key in kept}
-    description["target_modules"] = LINEAR
-    (chosen.out / "adapter_config.json").write_text(
-        json.dumps(description, indent=1, sort_keys=True, default=str) + "\n"
+
+def write(model, facts: dict, out: Path) -> None:
+    """The adapter as peft reads it, in float16, and what it was made from."""
+    tensors = {name: tensor.to(torch.float16).contiguous() for name, tensor in adapter.weights(model).items()}
+    save_file(tensors, make_dir(out) / "adapter_model.safetensors", metadata={"format": "pt"})
+    kept = {"r", "lora_alpha", "task_type", "peft_type", "bias", "lora_dropout"}
+    config = {key: value for key, value in model.peft_config["default"].to_dict().items() if key in kept}
+    config["target_modules"] = adapter.LINEAR
+    text = json.dumps(config, indent=1, sort_keys=True, default=str)
+    (out / "adapter_config.json").write_text(text + "\n", encoding="utf-8")
+    (out / "training.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def main(given: list[str] | None = None) -> None:
+    chosen = settings(given)
+    torch.manual_seed(chosen.seed)
+    asked, development = questions(chosen.development, chosen.limit)
+    negatives = retrieve.hard_negatives(asked, data.passages("nq"), k=chosen.negatives, short="keep")
+    loaded = weights.load(profiles.get("embedded-base"))
+    model = adapter.adapted(
+        loaded.model.to(torch.bfloat16), rank=chosen.rank, alpha=2 * chosen.rank, dropout=chosen.dropout
     )
+    for module in model.modules():
+        if chosen.dropout and hasattr(module, "lora_dropout"):
+            module.lora_dropout["default"] = Dropout(chosen.dropout)
+
+    def examples_of(rng: random.Random) -> list:
+        how = {"two_passages": chosen.two_passages, "rng": rng}
+        return [example(question, negatives[question.id], loaded.tokenizer, **how) for question in asked]
+
+    alone = {"two_passages": 0, "rng": random.Random(chosen.seed)}
+    probe = [example(question, None, loaded.tokenizer, **alone) for question in development]
+    plan = planned(examples_of, chosen)
+    history = train(model, plan, probe, chosen)
     facts = {
         "base": loaded.fingerprint,
         "data": "Natural Questions with gold passages, without the held-out quarter and its passages",
-        "questions": len(train),
+        "questions": len(asked),
         "development_questions": len(development),
         "settings": {key: value for key, value in vars(chosen).items() if key not in ("state", "out")},
         "steps": len(plan),
@@ -247,7 +234,7 @@ def main() -> None:
         "precision": "bfloat16, adapter float32, saved as float16",
         "history": history,
     }
-    (chosen.out / "training.json").write_text(json.dumps(facts, indent=1) + "\n")
+    write(model, facts, chosen.out)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The state of a training run on disk: all that its next step depends on, written at once or not at all, as safetensors.
 
+    plan = state.steps(len(examples), epochs=5, batch=4, seed=0)
     run = state.digest(recipe, examples)
     kept = state.load(path, run, optimizer)                      # None at the beginning
     state.save(path, run, optimizer, {"model": weights}, losses)
@@ -12,7 +13,8 @@ as pickles, and of the loops nothing but some ten lines would have become shorte
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -31,6 +33,20 @@ def digest(*facts, weights: Tensors | None = None) -> str:
         facts, sort_keys=True, default=lambda value: str(value) if isinstance(value, Path) else vars(value)
     )
     return hashlib.sha256(text.encode() + (as_bytes(dict(weights)) if weights else b"")).hexdigest()
+
+
+def steps(count: int, *, epochs: int, batch: int, seed: int) -> list[list[int]]:
+    """The places of the examples of every step, of `count`: each once an epoch, in an order that the seed decides before the first."""
+    plan = []
+    for epoch in range(epochs):
+        order = random.Random(f"{seed}-{epoch}").sample(range(count), count)
+        plan += parts(order, batch)
+    return plan
+
+
+def parts(items: Sequence, size: int) -> list[Sequence]:
+    """Consecutive items together, `size` at a time; the last part may have fewer."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def save(path: Path, run: str, optimizer, groups: Mapping[str, Tensors], history: list) -> None:

@@ -1,5 +1,6 @@
 """Fusion-in-Decoder on a small random T5: equal to T5 for one passage, blind to order and padding, trained by the paper's recipe."""
 
+import dataclasses
 import itertools
 
 import fusion_in_decoder as fid
@@ -25,7 +26,7 @@ EXAMPLES = [
     )
     for i in range(10)
 ]
-FAST = {"epochs": 2, "batch": 4, "learning_rate": 1e-2}
+FAST = fid.Recipe(epochs=2, batch=4, learning_rate=1e-2)
 repeatable = settings(deadline=None, derandomize=True, max_examples=15)
 
 
@@ -159,7 +160,7 @@ def test_the_mask_counts_the_tokens_of_each_question(untouched, tokenizer):
 def test_the_loss_falls_on_ten_examples(model, tokenizer):
     inputs, answers = zip(*EXAMPLES, strict=True)
     before = fid.loss(model, tokenizer, inputs, answers).item()
-    losses = fid.train(model, tokenizer, EXAMPLES, epochs=10, batch=5, learning_rate=1e-2)
+    losses = fid.train(model, tokenizer, EXAMPLES, fid.Recipe(epochs=10, batch=5, learning_rate=1e-2))
     after = fid.loss(model, tokenizer, inputs, answers).item()
     assert len(losses) == 20 and after < 0.7 * before and not model.training
 
@@ -202,8 +203,8 @@ def test_the_losses_are_those_of_a_plain_loop_whatever_the_micro_batch(profile, 
         mean.backward()
         optimizer.step()
         wanted.append(mean.item())
-    settings = {"epochs": 4, "batch": 10, "learning_rate": 1e-3, "micro_batch": size}
-    losses = fid.train(without_dropout(model), tokenizer, examples, **settings)
+    recipe = fid.Recipe(epochs=4, batch=10, learning_rate=1e-3)
+    losses = fid.train(without_dropout(model), tokenizer, examples, recipe, micro_batch=size)
     assert losses == pytest.approx(wanted, abs=1e-3) and losses[3] < losses[0] - 0.1
     assert abs(sum(alone) / 10 - losses[0]) > 1e-2  # an unweighted mean over the parts would be something else
 
@@ -218,11 +219,11 @@ def stopped_after(count):
 
 def test_a_run_that_was_stopped_ends_with_the_same_weights(profile, tokenizer, tmp_path):
     whole = weights.load(profile).model
-    losses = fid.train(whole, tokenizer, EXAMPLES, **FAST)
+    losses = fid.train(whole, tokenizer, EXAMPLES, FAST)
     assert len(losses) == 6
     with pytest.raises(KeyboardInterrupt):
         stop = {"folder": tmp_path, "save_every": 2, "progress": stopped_after(3)}
-        fid.train(weights.load(profile).model, tokenizer, EXAMPLES, **FAST, **stop)
+        fid.train(weights.load(profile).model, tokenizer, EXAMPLES, FAST, **stop)
     assert [path.name for path in tmp_path.iterdir()] == ["state.safetensors"]
     totals = []
 
@@ -232,7 +233,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(profile, tokenizer, t
 
     for _ in range(2):  # to the end, and once more when there is nothing left to do
         parts = weights.load(profile).model
-        assert fid.train(parts, tokenizer, EXAMPLES, **FAST, folder=tmp_path, progress=progress) == losses
+        assert fid.train(parts, tokenizer, EXAMPLES, FAST, folder=tmp_path, progress=progress) == losses
         for name, weight in whole.state_dict().items():
             assert torch.equal(weight, parts.state_dict()[name]), name
     assert totals == [12, 0]  # of 20 examples shown, the two steps that were kept had 4 each
@@ -240,18 +241,21 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(profile, tokenizer, t
 
 def test_training_leaves_the_callers_random_numbers_alone(model, tokenizer):
     torch.manual_seed(5)
-    fid.train(model, tokenizer, EXAMPLES, epochs=1)
+    fid.train(model, tokenizer, EXAMPLES, fid.Recipe(epochs=1))
     drawn = torch.rand(3)
     torch.manual_seed(5)
     assert torch.equal(drawn, torch.rand(3))
 
 
 def test_the_seed_decides_order_and_dropout(profile, tokenizer):
-    runs = [fid.train(weights.load(profile).model, tokenizer, EXAMPLES, **FAST, seed=seed) for seed in (0, 0, 1)]
+    runs = [
+        fid.train(weights.load(profile).model, tokenizer, EXAMPLES, dataclasses.replace(FAST, seed=seed))
+        for seed in (0, 0, 1)
+    ]
     assert runs[0] == runs[1] != runs[2]
-    one_batch = {"epochs": 1, "batch": 10, "micro_batch": 10}
     same = [EXAMPLES[0]] * 10
-    dropped = [fid.train(weights.load(profile).model, tokenizer, same, **one_batch, seed=seed)[0] for seed in (0, 1)]
+    one_batch = [fid.Recipe(epochs=1, batch=10, seed=seed) for seed in (0, 1)]
+    dropped = [fid.train(weights.load(profile).model, tokenizer, same, each, micro_batch=10)[0] for each in one_batch]
     assert dropped[0] != dropped[1]
 
 
@@ -260,20 +264,20 @@ def test_the_seed_decides_order_and_dropout(profile, tokenizer):
 
 @pytest.mark.parametrize("change", ["examples", "settings", "weights"])
 def test_the_folder_of_another_run_is_refused(profile, model, tokenizer, tmp_path, change):
-    fid.train(model, tokenizer, EXAMPLES[:4], **FAST, folder=tmp_path)
+    fid.train(model, tokenizer, EXAMPLES[:4], FAST, folder=tmp_path)
     again = weights.load(profile).model if change != "weights" else model
     examples = EXAMPLES[:3] if change == "examples" else EXAMPLES[:4]
-    changed = FAST | ({"seed": 1} if change == "settings" else {})
+    changed = dataclasses.replace(FAST, seed=int(change == "settings"))
     with pytest.raises(ValueError, match="another model, examples or settings"):
-        fid.train(again, tokenizer, examples, **changed, folder=tmp_path)
+        fid.train(again, tokenizer, examples, changed, folder=tmp_path)
 
 
 def test_a_damaged_state_is_named(profile, model, tokenizer, tmp_path):
-    fid.train(model, tokenizer, EXAMPLES[:4], **FAST, folder=tmp_path)
+    fid.train(model, tokenizer, EXAMPLES[:4], FAST, folder=tmp_path)
     state = tmp_path / "state.safetensors"
     state.write_bytes(state.read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"state\.safetensors is damaged.*delete it"):
-        fid.train(weights.load(profile).model, tokenizer, EXAMPLES[:4], **FAST, folder=tmp_path)
+        fid.train(weights.load(profile).model, tokenizer, EXAMPLES[:4], FAST, folder=tmp_path)
 
 
 def test_a_decoder_alone_is_refused(tokenizer, tmp_path):
@@ -306,31 +310,23 @@ def test_bad_questions_and_answers_are_named_and_not_quoted(untouched, tokenizer
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"epochs": 0},
-        {"batch": 1.5},
-        {"micro_batch": 0},
-        {"save_every": -1},
-        {"learning_rate": 0.0},
-        {"learning_rate": float("nan")},
-        {"weight_decay": -0.1},
-        {"warmup_share": 1.1},
-    ],
-)
-def test_bad_settings_are_named(untouched, tokenizer, setting):
-    with pytest.raises(ValueError, match=next(iter(setting))):
-        fid.train(untouched, tokenizer, EXAMPLES, **setting)
+def test_bad_settings_are_named(untouched, tokenizer):
+    wrong = {"epochs": 0, "batch": 1.5, "learning_rate": float("nan"), "weight_decay": -0.1, "warmup_share": 1.1}
+    for name, value in [*wrong.items(), ("learning_rate", 0.0)]:
+        with pytest.raises(ValueError, match=name):
+            fid.Recipe(**{name: value})
+    for name, value in {"micro_batch": 0, "save_every": -1}.items():
+        with pytest.raises(ValueError, match=name):
+            fid.train(untouched, tokenizer, EXAMPLES, **{name: value})
 
 
 def test_a_loss_that_is_no_number_stops_the_run(model, tokenizer, tmp_path):
     model.lm_head.weight.data[:] = float("nan")
     with pytest.raises(ValueError, match="the loss of step 0 is nan"):
-        fid.train(model, tokenizer, EXAMPLES, **FAST, folder=tmp_path)
+        fid.train(model, tokenizer, EXAMPLES, FAST, folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_no_reply_may_be_without_tokens(untouched, tokenizer):
-    with pytest.raises(ValueError, match="max_new_tokens must be a whole number >= 1, got 0"):
+    with pytest.raises(ValueError, match="max_new_tokens must be at least 1; got 0"):
         fid.generate(untouched, tokenizer, QUESTIONS, max_new_tokens=0)

@@ -66,13 +66,6 @@ def test_the_papers_settings_are_the_defaults(small):
     assert trained and all("lora_" in name for name in trained)
 
 
-def test_every_epoch_shows_every_example_once_in_an_order_of_its_own():
-    plan = Recipe(epochs=4, batch=3).plan(7)
-    assert [len(step) for step in plan] == [3, 3, 1] * 4
-    epochs = [list(itertools.chain(*plan[start : start + 3])) for start in range(0, 12, 3)]
-    assert all(sorted(epoch) == list(range(7)) for epoch in epochs) and len({tuple(epoch) for epoch in epochs}) > 1
-
-
 def test_settings_out_of_range_are_refused_by_name(small):
     for wrong in ({"orders": 1}, {"epochs": 0}, {"batch": 1.5}, {"learning_rate": 0.0}, {"weight_decay": -1}):
         with pytest.raises(ValueError, match=next(iter(wrong))):

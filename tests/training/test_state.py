@@ -1,6 +1,7 @@
 """What a training run leaves on disk: read back to the same bits, refused where it is another run's, and no half-written file."""
 
 import dataclasses
+import itertools
 
 import pytest
 import state
@@ -64,3 +65,11 @@ def test_a_run_is_known_by_all_that_it_is_made_with(tmp_path):
         state.digest(Recipe(0.1), [("a", 1)], tmp_path),
     ]
     assert len({same[0], *others}) == 5
+
+
+def test_every_epoch_shows_every_example_once_in_an_order_of_its_own():
+    plan = state.steps(7, epochs=4, batch=3, seed=0)
+    assert [len(step) for step in plan] == [3, 3, 1] * 4
+    epochs = [list(itertools.chain(*plan[start : start + 3])) for start in range(0, 12, 3)]
+    assert all(sorted(epoch) == list(range(7)) for epoch in epochs) and len({tuple(epoch) for epoch in epochs}) > 1
+    assert plan == state.steps(7, epochs=4, batch=3, seed=0) != state.steps(7, epochs=4, batch=3, seed=1)

@@ -3,7 +3,6 @@
 import itertools
 import json
 import random
-import sys
 
 import pandas as pd
 import pytest
@@ -46,8 +45,7 @@ def run(module, monkeypatch, tmp_path, name, *, stop_after=None):
     monkeypatch.setattr(module, "track", track)
     places = ["--state", str(tmp_path / f"{name}-state"), "--out", str(tmp_path / name)]
     small = ["--epochs", "2", "--batch", "4", "--development", "4", "--save-every", "2"]
-    monkeypatch.setattr(sys, "argv", ["reader.py", *small, *places])
-    module.main()
+    module.main([*small, *places])
     return tmp_path / name
 
 
@@ -150,13 +148,12 @@ def test_the_shipped_adapter_is_small_and_says_what_it_is():
     assert facts["questions"] > 1500 and facts["steps"] == len([row for row in facts["history"] if "loss" in row])
 
 
-def test_other_recipes_are_settings_of_the_script_and_the_page_gives_their_range(reader, monkeypatch):
+def test_other_recipes_are_settings_of_the_script_and_the_page_gives_their_range(reader):
     module, _ = reader
-    monkeypatch.setattr(sys, "argv", ["reader.py"])
     tried = pd.read_csv(ROOT / "data" / "reader" / "tried.csv")
     settings = {"rate", "epochs", "two_passages", "negatives", "dropout", "seed"}
     assert settings == set(tried.columns) - {"development_loss", "nq", "squad"} and settings <= set(
-        vars(module.settings())
+        vars(module.settings([]))
     )
     page = (ROOT / "notebooks" / "11_reader.ipynb").read_text(encoding="utf-8")
     for name, n in {"squad": 500, "nq": 672}.items():
@@ -200,7 +197,7 @@ def test_the_fusion_script_trains_on_what_is_not_held_out_and_measures_on_what_i
     monkeypatch.setattr(data, "passages", lambda name: [question.gold[0] for question in questions])
     given = module.settings(["--model", profile.reader, "--how", how, "--documents", "3", "--state", str(tmp_path)])
 
-    def train(model, tokenizer, examples, **recipe):
+    def train(model, tokenizer, examples, recipe, *, folder):
         seen["examples"] = examples
         return [2.0, 1.0]
 
