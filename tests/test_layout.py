@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rag_utils.base import imports
 from rag_utils.base.cache import ROOT
 from rag_utils.engine import weights
 from rag_utils.page import chapters, plots
@@ -31,12 +32,6 @@ MAY = {
 WITH_A_MODEL = {"similarity"}  # BERTScore asks an encoder; it imports one only when it is called
 
 
-def files() -> dict[str, Path]:
-    """Dotted name -> path of every file of the two packages."""
-    found = sorted([*(ROOT / "rag_utils").rglob("*.py"), *(ROOT / "experiments").rglob("*.py")])
-    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in found}
-
-
 def room(name: str) -> str:
     parts = name.split(".")
     if parts[0] == "experiments":
@@ -48,31 +43,8 @@ def room(name: str) -> str:
     return parts[1]
 
 
-def imports(path: Path, name: str, known: set[str]) -> tuple[set[str], set[str]]:
-    """(files of the packages, other top-level packages) that a file imports, wherever in the file."""
-    own, other = set(), set()
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                up = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*up, *([base] if base else [])])
-            modules = [f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names]
-        else:
-            continue
-        for module in modules:
-            if module.split(".")[0] in ("rag_utils", "experiments", "training", "benchmarks"):
-                own.add(module)
-            else:
-                other.add(module.split(".")[0])
-    return own, other
-
-
-KNOWN = files()
-IMPORTS = {name: imports(path, name, set(KNOWN)) for name, path in KNOWN.items()}
+KNOWN = imports.files()
+IMPORTS = {name: imports.of_file(name, path, KNOWN) for name, path in KNOWN.items()}
 
 
 def test_imports_are_read_in_every_form(tmp_path):
@@ -82,7 +54,7 @@ def test_imports_are_read_in_every_form(tmp_path):
         "from . import erag\nfrom .answers import normalize\ndef f():\n    from transformers import AutoModel\n"
     )
     own = {"lm", "data", "stats", "base.cache", "erag", "answers"}
-    assert imports(path, "rag_utils.x", set(KNOWN)) == ({f"rag_utils.{one}" for one in own}, {"torch", "transformers"})
+    assert imports.of_file("rag_utils.x", path, KNOWN) == ({f"rag_utils.{one}" for one in own}, {"torch", "transformers"})
 
 
 def test_every_room_is_known():

@@ -4,37 +4,31 @@
 random ids are taken out, so that executing twice gives the same bytes.
 """
 
-import ast
 import hashlib
 import json
 import os
+import shlex
 import tempfile
 from pathlib import Path
 
 import nbformat
 
+from rag_utils.base import imports, sealed
 from rag_utils.base.cache import ROOT, make_dir
 from rag_utils.base.names import check_name
 from rag_utils.base.progress import TERMINAL, terminal_name
 from rag_utils.engine import weights
 from rag_utils.engine.recordings import Recordings
+from rag_utils.page import parameters as parameters_of
 
 SOURCES = ROOT / "notebooks"
 BOOK = ROOT / "book"
 RUNS = ROOT / "runs"
 STAMPS = ROOT / "_build" / "stamps"
 RECORDINGS = ROOT / "data" / "recordings"
-INPUTS = (
-    "rag_utils/**/*.py",
-    "rag_utils/**/*.mplstyle",
-    "experiments/**/*.py",
-    "data/**/*.json*",
-    "data/**/*.csv",
-    "data/**/*.txt",
-    "data/**/*.safetensors",
-    "benchmarks/*.json",
-    "requirements*.lock",
-)
+RESULTS = ROOT / "data" / "results"
+UNCOMPUTED = ("Unmeasured", "RecordingError")  # what a cell stops with where mode "live" would go on
+KERNEL = ("--log-level=ERROR",)  # no line about its own transport on standard error
 
 
 class ChapterError(RuntimeError):
@@ -46,40 +40,34 @@ def names() -> list[str]:
     return sorted(path.stem for path in SOURCES.glob("*.ipynb"))
 
 
+def source(chapter: str) -> nbformat.NotebookNode:
+    """The notebook that a chapter is executed from.
+
+    raises : ValueError for an unknown chapter or a file that is no notebook
+    """
+    path = SOURCES / f"{check_name('chapter', chapter, names())}.ipynb"
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+    except Exception as error:  # nbformat raises what its parsers raise
+        raise ValueError(f"{sealed.relative(path)} is no notebook ({type(error).__name__}); restore it") from error
+    return notebook
+
+
 def parameters(chapter: str) -> dict[str, object]:
     """The chapter's parameters with their defaults: the literals of its cell tagged `parameters`.
 
     raises : ValueError for an unknown chapter, or a parameters cell that holds more than literals
     """
-    notebook = nbformat.read(SOURCES / f"{check_name('chapter', chapter, names())}.ipynb", as_version=4)
-    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
-    if len(cells) != 1:
-        raise ValueError(f"{chapter} has {len(cells)} cells tagged `parameters`, want one")
-    try:
-        return {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cells[0].source).body}
-    except (AttributeError, ValueError) as error:
-        raise ValueError(
-            f"the parameters cell of {chapter} may hold only lines such as name = literal: {error}"
-        ) from error
+    return parameters_of.defaults(chapter, source(chapter))
 
 
 def checked(chapter: str, given: dict[str, object]) -> dict[str, object]:
-    """`given`, if the chapter has parameters of these names and types.
+    """`given`, if the chapter has parameters of these names and types, and may take these values.
 
-    raises : ValueError with the near names, or naming the type that was wanted
+    raises : ValueError with the near names, or naming the type or the range that was wanted
     """
-    defaults = parameters(chapter)
-    values = {}
-    for name, value in given.items():
-        default = defaults[check_name(f"parameter of {chapter}", name, defaults)]
-        if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-            value = float(value)
-        if default is not None and type(value) is not type(default):
-            raise ValueError(
-                f"parameter {name} of {chapter} must be of type {type(default).__name__} as {default!r} is, got {value!r}"
-            )
-        values[name] = value
-    return values
+    return parameters_of.checked(chapter, given, parameters(chapter), parameters_of.ranges(SOURCES, chapter))
 
 
 def run(chapter: str, given: dict[str, object] | None = None, *, output: Path | None = None) -> Path:
@@ -107,11 +95,16 @@ def run(chapter: str, given: dict[str, object] | None = None, *, output: Path | 
 
 
 def build(*, say=print) -> None:
-    """Execute every chapter whose source, inputs or executed notebook changed since it was last executed here."""
+    """Execute every chapter that stands on something that changed since it was last executed here.
+
+    raises : ValueError naming each file of `data/results` that is damaged or belongs to no table; nothing is executed then
+    """
+    if damaged := list(sealed.damage(RESULTS)):
+        raise ValueError("; ".join(damaged))
     prepare(say=say)
     for chapter in names():
         stamp = STAMPS / f"{chapter}.json"
-        if stamp.exists() and json.loads(stamp.read_text()) == _digest(chapter):
+        if _content(stamp) == _digest(chapter):
             say(f"{chapter}: nothing changed")
             continue
         say(f"{chapter}: executing")
@@ -149,9 +142,11 @@ def _execute(chapter: str, given: dict, scratch: Path) -> None:
             cwd=str(BOOK),
             progress_bar=False,
             log_output=False,
+            extra_arguments=list(KERNEL),
         )
     except papermill.PapermillExecutionError as error:
-        raise ChapterError(f"{chapter}, cell {error.exec_count}: {error.ename}: {error.evalue}") from error
+        said = f"{chapter}, cell {error.exec_count}: {error.ename}: {error.evalue}"
+        raise ChapterError(f"{said}{_what_to_do(chapter, given, error.ename)}") from error
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
@@ -189,11 +184,57 @@ def _joined(outputs: list) -> list:
     return joined
 
 
+def _what_to_do(chapter: str, given: dict[str, object], error: str) -> str:
+    """The parameters that were given, and the command that computes what was not there."""
+    own = {name: value for name, value in given.items() if name != "mode"}
+    words = [f"{name}={value}" for name, value in own.items()]
+    said = f". Given: {', '.join(words)}" if words else ""
+    if error in UNCOMPUTED and given.get("mode", "replay") == "replay":
+        command = [
+            "rag-companion",
+            "run",
+            chapter,
+            "--mode",
+            "live",
+            *(part for word in words for part in ("-p", word)),
+        ]
+        said += f". To compute it: {shlex.join(command)}"
+    return said
+
+
+def _content(path: Path):
+    """What a JSON file says; None if it is not there or says nothing."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def inputs(chapter: str) -> set[Path]:
+    """The files that a chapter's page is made from: its notebook, what that imports, its data.
+
+    Of other chapters' numbers and recordings, of the papers' tables and of the timings in `benchmarks/` only those that its code mentions.
+    """
+    cells = [cell.source for cell in source(chapter).cells if cell.cell_type == "code"]
+    modules = imports.reached("\n".join(cells), ROOT)
+    own = [path.read_text(encoding="utf-8") for path in modules if path.is_relative_to(ROOT / "experiments")]
+    code = "\n".join([*cells, *own])
+    data = {path for path in (ROOT / "data").rglob("*") if path.is_file() and not path.name.startswith(".")}
+    for path in sorted(data):
+        parts = path.relative_to(ROOT / "data").parts
+        whose = {"results": path.parent.name, "recordings": path.stem, "published": f'"{path.stem.split("_")[0]}_'}
+        if parts[0] in whose and whose[parts[0]] != chapter and whose[parts[0]] not in code:
+            data.discard(path)
+    timings = {path for path in (ROOT / "benchmarks").glob("*.json") if path.name in code}
+    style = set((ROOT / "rag_utils").rglob("*.mplstyle"))
+    return {SOURCES / f"{chapter}.ipynb", *modules, *data, *timings, *style, *ROOT.glob("requirements*.lock")}
+
+
 def _digest(chapter: str) -> dict[str, str]:
-    inputs = sorted({SOURCES / f"{chapter}.ipynb", *(path for pattern in INPUTS for path in ROOT.glob(pattern))})
     digest = hashlib.sha256()
-    for path in inputs:
-        digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
+    for path in sorted(inputs(chapter)):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT)}\0{len(content)}\0".encode() + content)
     executed = BOOK / f"{chapter}.ipynb"
     return {
         "inputs": digest.hexdigest(),

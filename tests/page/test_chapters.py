@@ -54,6 +54,7 @@ def book(tmp_path, monkeypatch):
         "RUNS": "runs",
         "STAMPS": "stamps",
         "RECORDINGS": "data/recordings",
+        "RESULTS": "data/results",
     }
     for name, place in places.items():
         monkeypatch.setattr(chapters, name, tmp_path / place)
@@ -199,7 +200,7 @@ def test_a_killed_live_run_loses_nothing_and_leaves_no_half_notebook(book):
         notebook('mode = "replay"', LIVE.format(recordings=recordings, model=model.reader)),
         book / "notebooks/03_live.ipynb",
     )
-    names = ("ROOT", "SOURCES", "BOOK", "RUNS", "STAMPS", "RECORDINGS")
+    names = ("ROOT", "SOURCES", "BOOK", "RUNS", "STAMPS", "RECORDINGS", "RESULTS")
     code = RUN.format(places={name: str(getattr(chapters, name)) for name in names})
     path, moments, before = recordings / "03_live.jsonl", random.Random(0), set()
     for _ in range(int(os.environ.get("KILLS", "3"))):

@@ -1,0 +1,96 @@
+"""Parameters of a chapter: their names and defaults in its notebook, what they may be in `notebooks/parameters.toml`."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import nbformat
+
+from rag_utils import answers, prompts
+from rag_utils.base import sealed
+from rag_utils.base.names import check_name
+from rag_utils.engine import profiles
+
+MODES = ("replay", "live", "fresh")
+
+
+def defaults(chapter: str, notebook: nbformat.NotebookNode) -> dict[str, object]:
+    """The literals of the cell tagged `parameters`.
+
+    raises : ValueError if there is not one such cell, or if it holds more than literals
+    """
+    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    if len(cells) != 1:
+        raise ValueError(f"{chapter} has {len(cells)} cells tagged `parameters`, want one")
+    try:
+        return {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cells[0].source).body}
+    except (AttributeError, ValueError, SyntaxError) as error:
+        raise ValueError(
+            f"the parameters cell of {chapter} may hold only lines such as name = literal: {error}"
+        ) from error
+
+
+def ranges(folder: Path, chapter: str) -> dict[str, dict]:
+    """What the chapter's parameters may be, from `parameters.toml`, which says its own form; {} where nothing is said."""
+    path = folder / "parameters.toml"
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).get(chapter, {}) if path.exists() else {}
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{sealed.relative(path)} cannot be read: {error}") from error
+
+
+def checked(chapter: str, given: dict, default: dict, may: dict[str, dict]) -> dict[str, object]:
+    """`given`, if the chapter has parameters of these names and types, and may take these values.
+
+    raises : ValueError with the near names, or naming the type or the range that was wanted
+    """
+    values = {}
+    for name, value in given.items():
+        usual = default[check_name(f"parameter of {chapter}", name, default)]
+        if isinstance(usual, float) and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if usual is not None and type(value) is not type(usual):
+            raise ValueError(
+                f"parameter {name} of {chapter} must be of type {type(usual).__name__} as {usual!r} is, got {value!r}"
+            )
+        values[name] = _allowed(f"parameter {name} of {chapter}", name, value, may.get(name, {}))
+    for name, value in (default | values).items():
+        other = may.get(name, {}).get("below")
+        if {name, other} & set(given) and other and value >= (default | values)[other]:
+            raise ValueError(f"parameter {name} of {chapter} must be below {other}, got {value!r}")
+    return values
+
+
+def _allowed(what: str, name: str, value, may: dict):
+    """The value, if it and what is in it may be there."""
+    if isinstance(value, list | dict) and len(value) < may.get("least", 1):
+        raise ValueError(f"{what} must hold at least {may.get('least', 1)}, got {value!r}")
+    if isinstance(value, list):
+        if any(value.count(part) > 1 for part in value):
+            raise ValueError(f"{what} must hold each value once, got {value!r}")
+        return [_allowed(what, name, part, may) for part in value]
+    if isinstance(value, dict):
+        parts = {check_name(what, key, may): part for key, part in value.items()}
+        return {key: _allowed(f"{what}, {key},", name, part, may[key]) for key, part in parts.items()}
+    if isinstance(value, str):
+        return _allowed_name(what, name, value, may)
+    if "from" in may:
+        low, high = may["from"], may["to"]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise ValueError(f"{what} must be from {low} to {high}, got {value!r}")
+        if isinstance(value, float) and isinstance(low, int):
+            raise ValueError(f"{what} must be a whole number from {low} to {high}, got {value!r}")
+    return value
+
+
+def _allowed_name(what: str, name: str, value: str, may: dict) -> str:
+    if name == "mode":
+        return check_name(what, value, MODES)
+    if name.endswith("profile") or may.get("of") == "profiles":
+        return profiles.get(value).name
+    if name.endswith("prompt"):
+        prompts.load(value)
+        return str(Path(value).absolute()) if value.endswith(prompts.EXTENSION) else value
+    if may.get("of") == "metrics":
+        return check_name(what, value, answers.METRICS)
+    return check_name(what, value, may["of"]) if "of" in may else value
