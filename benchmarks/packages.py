@@ -45,7 +45,7 @@ def lingua(folder: str, reader, passages) -> list[dict]:
     package.get_compressed_input = numbered
     for passage in passages:
         tokens = reader.encode(passage.text, context=False)
-        scores = package.get_ppl(reader.tokenizer.decode([reader._begin()]) + passage.text, "token").tolist()
+        scores = package.get_ppl(reader.tokenizer.bos_token + passage.text, "token").tolist()
         alone = [float("nan"), *package.get_ppl(passage.text, "token").tolist()]
         one_segment = {"iterative_size": len(tokens), "dynamic_ratio": [0.0]}
         places, _ = package.iterative_compress_prompt([passage.text], len(tokens) / 2, **one_segment)

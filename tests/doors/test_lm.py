@@ -1,5 +1,6 @@
 """The model layer: equal to plain transformers, the same whatever the batch, honest about likelihoods, recorded."""
 
+import json
 import subprocess
 import sys
 
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 
 from rag_utils import data, lm
 from rag_utils import prompts as templates
-from rag_utils.engine import decode, profiles, weights
+from rag_utils.engine import decode, profiles, recordings, weights
 from rag_utils.engine.attention import KEYS
 from rag_utils.engine.packed import Packed
 from rag_utils.engine.past import Past
-from rag_utils.engine.recordings import RecordingError, Recordings
+from rag_utils.engine.recordings import RecordingError
 from rag_utils.engine.tree import batches, prefix_tree, size
 
 PROMPTS = ["a", "the quick brown fox", "why?", "another prompt, a little longer than the rest", "why not?"]
@@ -24,9 +25,9 @@ PROMPTS = ["a", "the quick brown fox", "why?", "another prompt, a little longer 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
-    """Recordings of a test go to its own folder."""
-    monkeypatch.setattr(lm, "RECORDINGS", tmp_path / "recordings")
-    monkeypatch.setattr(lm, "cache_dir", lambda *parts: tmp_path.joinpath("cache", *parts))
+    """Recordings of a test go to its own folder; what was converted once stays where it is."""
+    monkeypatch.setattr(recordings, "TRACKED", tmp_path / "recordings")
+    monkeypatch.setattr(recordings, "cache_dir", lambda *parts: tmp_path.joinpath("cache", *parts))
 
 
 @pytest.fixture(scope="module")
@@ -225,22 +226,28 @@ def test_greedy_is_computed_once_and_returned_n_times(reader):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda r: r.generate("one string"), "list of strings"),
-        (lambda r: r.generate([]), "empty"),
-        (lambda r: r.generate(["a"], n=0), "n must be a whole number >= 1"),
+        (lambda r: r.generate("one string"), "prompts must be a list; got str; write .prompts."),
+        (lambda r: r.generate([]), "at least 1; got none"),
+        (lambda r: r.generate(["a"], n=0), "n must be at least 1; got 0"),
         (lambda r: r.generate(["a"], n=1.5), "n must be"),
         (lambda r: r.generate(["a"], temperature=-1), "temperature"),
         (lambda r: r.generate(["a"], temperature=float("nan")), "temperature"),
         (lambda r: r.generate(["a"], max_new_tokens=0), "max_new_tokens"),
         (lambda r: r.generate(["a"], stop="\n"), "stop must be a list"),
         (lambda r: r.generate(["a"], stop=("",)), "non-empty"),
-        (lambda r: r.generate([""]), "no tokens"),
+        (lambda r: r.generate([""]), "at least one token"),
         (lambda r: r.generate(["a", None]), r"prompts\[1\]"),
         (lambda r: r.generate(["a" * 250]), "needs 282 tokens .* holds 256"),
-        (lambda r: r.log_likelihood(["a"], ["b", "c"]), "1 contexts and 2 continuations"),
+        (lambda r: r.log_likelihood(["a"], ["b", "c"]), "1 contexts, 2 continuations"),
         (lambda r: r.log_likelihood(["a"], [""]), "non-empty"),
         (lambda r: r.chat("hello"), "no chat template"),
+        (lambda r: r.generate(["a"], temperature=10**400), "temperature must be one finite number"),
+        (lambda r: r.generate(["a"], seed=2**64), "seed must be from 0"),
+        (lambda r: r.generate(None), "prompts must be a list; got NoneType"),
+        (lambda r: r.log_likelihood("a", "b"), "contexts must be a list; got str"),
+        (lambda r: r.encode(None), "text must be a string; got NoneType"),
         (lambda r: r.live_check(0), "k must be"),
+        (lambda r: r.live_check(1, seed=-1), "seed must be"),
     ],
 )
 def test_bad_input_says_what_came_and_what_was_wanted(reader, call, words):
@@ -346,8 +353,8 @@ def test_live_then_replay_gives_the_same(llama, tmp_path):
     assert all((a == b).all() for a, b in zip(replay.log_likelihood(PROMPTS, [" x"] * 5), scores, strict=True))
     assert replay.count.computed == 0
     assert str(replay.live_check(100)).startswith("20 of 20 recorded calls computed again")
-    text = (tmp_path / "recordings" / "c.jsonl").read_text()
-    assert "quick brown" not in text  # no prompt is stored
+    assert b"quick brown" not in (tmp_path / "cache/recordings/calls.sqlite").read_bytes()  # no prompt is stored
+    assert not (tmp_path / "recordings").exists()  # and nothing in a tracked file
 
 
 def test_more_samples_later_compute_only_the_new_ones(llama):
@@ -362,7 +369,7 @@ def test_more_samples_later_compute_only_the_new_ones(llama):
 def test_replay_names_count_chapter_and_command(llama):
     replay = lm.load(llama, chapter="05_x")
     with pytest.raises(
-        RecordingError, match=r"3 of 3 model calls are not recorded for chapter 05_x; `make live CHAPTER=05_x`"
+        RecordingError, match=r"3 of 3 model calls .* for chapter 05_x; `rag-companion run 05_x --mode live` records"
     ):
         replay.generate(["a", "b", "c"])
 
@@ -372,12 +379,32 @@ def test_fresh_neither_reads_nor_writes(llama, tmp_path):
     assert not (tmp_path / "recordings").exists() and not (tmp_path / "cache").exists()
 
 
-def test_live_without_a_chapter_records_in_the_users_cache(llama, tmp_path):
-    live = lm.load(llama, mode="live")
-    live.generate(["a"])
-    live.close()
-    assert (tmp_path / "cache" / "recordings" / "calls.jsonl").exists()
-    assert not (tmp_path / "recordings").exists()
+def test_replay_after_live_in_every_order_of_chapters(llama):
+    """Several models are live at once, with and without a chapter, and none is closed."""
+    first, second = lm.load(llama, mode="live"), lm.load(llama, mode="live", chapter="c")
+    said = [first.generate(["a"]), second.generate(["b"])]
+    for chapter in (None, "c", "d"):
+        replay = lm.load(llama, chapter=chapter)
+        assert bits(replay.generate(["a", "b"])) == bits([*said[0], *said[1]]) and replay.count.computed == 0
+    assert bits(second.generate(["a"])) == bits(said[0]) and second.count.computed == first.count.computed
+
+
+def test_a_call_is_sealed_only_if_a_model_with_the_chapter_answered_it(llama, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAG_COMPANION_TRACE", str(tmp_path / "trace"))
+    reader, outside = lm.load(llama, mode="live", chapter="c"), lm.load(llama, mode="live")
+    reader.generate(PROMPTS, n=2, temperature=1.0, max_new_tokens=3)
+    reader.generate(PROMPTS[:1], n=2, temperature=1.0, max_new_tokens=3)
+    outside.generate(["seen in a benchmark"])
+    keys = recordings.traced(tmp_path / "trace", "c", fingerprints={reader.fingerprint})
+    assert len(keys) == 10 and not recordings.traced(tmp_path / "trace", "d", fingerprints={reader.fingerprint})
+    assert recordings.traced(tmp_path / "trace", "c") == set()  # not one of the embedded readers
+    path = recordings.seal("c", keys)
+    assert json.loads(path.read_text().splitlines()[0])["replies"] == 10
+    (tmp_path / "cache/recordings/calls.sqlite").unlink()
+    replay = lm.load(llama, chapter="c")
+    assert len(replay.generate(PROMPTS, n=2, temperature=1.0, max_new_tokens=3)) == len(PROMPTS)
+    with pytest.raises(RecordingError, match="1 of 1 model calls"):
+        replay.generate(["seen in a benchmark"])
 
 
 def test_live_check_fails_when_the_model_says_something_else(llama, tmp_path):
@@ -392,18 +419,16 @@ def test_live_check_fails_when_the_model_says_something_else(llama, tmp_path):
         replay.live_check(50)
 
 
-def test_live_check_fails_when_a_greedy_reply_was_not_the_likeliest(llama):
+def test_live_check_fails_when_a_greedy_reply_was_not_the_likeliest(llama, tmp_path):
     live = lm.load(llama, mode="live", chapter="c")
     live.generate(["why?"], max_new_tokens=3, stop=())
     live.close()
-    path = lm.RECORDINGS / "c.jsonl"
-    key = next(iter(live._answered))
+    key = next(iter(live._calls.answered))
     second = int(np.argsort(-forward_all(live, "why?")[-1])[1])
     value = forward_log_likelihood(live, "why?", [second])
-    path.unlink()
-    forged = Recordings(path, writable=True)
-    forged.add([(key, {"text": "?", "tokens": [second], "log_likelihood": [float(value[0])]})])
-    forged.close()
+    (tmp_path / "cache/recordings/calls.sqlite").unlink()
+    reply = {"text": "?", "tokens": [second], "log_likelihood": [float(value[0])]}
+    recordings.Recordings(writable=True).add([(key, reply)])
     replay = lm.load(llama, chapter="c")
     replay.generate(["why?"], max_new_tokens=3, stop=())
     with pytest.raises(RecordingError, match="no longer what"):

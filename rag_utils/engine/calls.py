@@ -1,0 +1,76 @@
+"""The calls of one model: answered from what is recorded, computed where that is missing and allowed, recorded, and remembered."""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rag_utils.engine.recordings import RecordingError, Recordings, call_key, trace
+
+MODES = ("replay", "live", "fresh")
+Batches = Iterator[list[tuple[Hashable, dict]]]  # of (call, reply)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A call and what was answered: to a generated text `continuation` is None, to a scored one it is what was scored."""
+
+    prompt: str
+    continuation: str | None
+    greedy: bool
+    reply: dict
+
+
+class Calls:
+    """What one model is asked.
+
+    fingerprint : of the model
+    mode        : "replay" answers from recordings, "live" computes what is missing and records it, "fresh" only computes
+    chapter     : whose calls these are: its tracked file is read, and they may be sealed into it. None reads all tracked files, and what
+                  is recorded is never sealed
+    """
+
+    def __init__(self, fingerprint: str, *, mode: str, chapter: str | None = None):
+        self.fingerprint, self.mode, self.chapter = fingerprint, mode, chapter
+        self.answered: dict[str, Answered] = {}
+        self._recordings = None if mode == "fresh" else Recordings(chapter, writable=mode == "live")
+
+    def generated(self, prompts: Sequence[str], samples: int, settings: dict, compute: Callable[..., Batches]) -> dict:
+        """(prompt, sample) -> reply."""
+        calls = {
+            (prompt, sample): self._key("generate", prompt=prompt, sample=sample, **settings)
+            for prompt in prompts
+            for sample in range(samples)
+        }
+        return self._answers(calls, compute, lambda call: (call[0], None, settings["temperature"] == 0))
+
+    def scored(self, pairs: Sequence[tuple[str, str]], compute: Callable[..., Batches]) -> dict:
+        """(context, continuation) -> reply."""
+        calls = {pair: self._key("log_likelihood", context=pair[0], continuation=pair[1]) for pair in pairs}
+        return self._answers(calls, compute, lambda call: (*call, False))
+
+    def close(self) -> None:
+        """Let the recordings go; RecordingError if they were removed while they were written."""
+        if self._recordings is not None:
+            self._recordings.close()
+
+    def _key(self, operation: str, **call) -> str:
+        return call_key(model=self.fingerprint, operation=operation, **call)
+
+    def _answers(self, calls: dict, compute, described) -> dict:
+        replies = self._recordings.get(calls.values()) if self._recordings is not None else {}
+        missing = [call for call, key in calls.items() if key not in replies]
+        if missing and self.mode == "replay":
+            raise self._not_recorded(len(missing), len(calls))
+        for batch in compute(missing) if missing else ():
+            keyed = [(calls[call], reply) for call, reply in batch]
+            replies.update(keyed)
+            if self._recordings is not None:
+                self._recordings.add(keyed)
+        if self._recordings is not None:
+            trace(self.chapter, self.fingerprint, set(calls.values()) - self.answered.keys())
+        self.answered |= {key: Answered(*described(call), replies[key]) for call, key in calls.items()}
+        return {call: replies[key] for call, key in calls.items()}
+
+    def _not_recorded(self, missing: int, asked: int) -> RecordingError:
+        where = f"chapter {self.chapter}" if self.chapter else "any chapter"
+        command = f"`rag-companion run {self.chapter} --mode live`" if self.chapter else '`load(..., mode="live")`'
+        return RecordingError(f"{missing} of {asked} model calls are not recorded for {where}; {command} records them.")

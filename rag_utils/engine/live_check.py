@@ -1,0 +1,66 @@
+"""The live check: a few answered calls computed again by the model, and compared with what was answered."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rag_utils.base.checks import whole
+from rag_utils.engine import decode
+from rag_utils.engine.calls import Calls
+from rag_utils.engine.recordings import RecordingError
+from rag_utils.engine.texts import Texts
+
+NEAR = 0.02  # nats per token
+TIED = 0.01  # nats between the two best tokens, below which either may be the greedy one
+
+
+@dataclass(frozen=True)
+class LiveCheck:
+    """What a live check compared. It prints as one sentence, which is the same on every machine that passes."""
+
+    calls: int
+    recorded: int
+    tokens: int
+    greedy: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.calls} of {self.recorded} recorded calls computed again: {self.tokens} tokens within {NEAR} nat each,\n"
+            f"{self.greedy} greedy replies reproduced."
+        )
+
+
+def live_check(texts: Texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
+    """Compute k of the answered calls again, chosen by the seed; see `LanguageModel.live_check`."""
+    whole("k", k, least=1), whole("seed", seed, least=0)
+    keys = sorted(calls.answered)
+    if not keys:
+        raise ValueError("no call was answered yet, so there is nothing to check; got 0 calls, want at least 1")
+    chosen = np.random.default_rng(seed).choice(len(keys), size=min(k, len(keys)), replace=False)
+    chosen = [keys[i] for i in sorted(chosen)]
+    answers = [calls.answered[key] for key in chosen]
+    replies = [
+        list(one.reply["tokens"]) if one.continuation is None else texts.encode(one.continuation, context=False)
+        for one in answers
+    ]
+    contexts = [texts.context(answer.prompt) for answer in answers]
+    for batch in decode.score(texts.model, contexts, replies, batch_tokens=texts.batch_tokens):
+        for i, log_likelihood, lead in batch:
+            recorded = np.array(answers[i].reply["log_likelihood"])
+            off = np.abs(log_likelihood - recorded).max() if len(log_likelihood) == len(recorded) else np.inf
+            if off > NEAR or (answers[i].greedy and lead.max() > TIED):
+                raise RecordingError(
+                    f"live check: recorded call {chosen[i]} is no longer what {texts.name} says (largest difference {off:.4f} nat per "
+                    f"token, allowed {NEAR}; a greedy token lies {lead.max():.4f} nat behind, allowed {TIED}). If the change is meant, "
+                    f"{_renew(calls.chapter)}"
+                )
+    return LiveCheck(len(chosen), len(keys), sum(map(len, replies)), sum(one.greedy for one in answers))
+
+
+def _renew(chapter: str | None) -> str:
+    if chapter is None:
+        return "delete recordings/calls.sqlite in the cache folder and run again with --mode live."
+    return (
+        f"delete data/recordings/{chapter}.jsonl and recordings/calls.sqlite in the cache folder, then `rag-companion run {chapter} "
+        f"--mode live` and `rag-companion seal {chapter}`."
+    )

@@ -1,0 +1,124 @@
+"""Calls in words: what the model reads of them as tokens, and what is kept of the tokens that it replies."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from rag_utils.base.progress import track
+from rag_utils.engine import decode
+
+DIGITS = 5  # of a log-likelihood, in a recording and in every mode, so that live and replayed results are equal
+
+
+class Texts:
+    """A model that is asked in words. `count` counts the tokens that it read or wrote."""
+
+    def __init__(self, model, tokenizer, *, name: str, batch_tokens: int):
+        self.model, self.tokenizer, self.name, self.batch_tokens = model, tokenizer, name, batch_tokens
+        self.count = decode.Count()
+
+    def encode(self, text: str, *, context: bool = True) -> list[int]:
+        """The tokens of `text`, as the beginning of a prompt or, with context=False, as what follows one."""
+        special = context and not (self.tokenizer.bos_token and text.startswith(self.tokenizer.bos_token))
+        if not context and self.model.config.is_encoder_decoder:
+            special = True  # the end token is part of what an encoder-decoder is asked to say
+        return self.tokenizer(text, add_special_tokens=special).input_ids
+
+    def context(self, text: str) -> list[int]:
+        """The tokens of what comes before a continuation; an empty text is the begin token."""
+        return self.encode(text) or [self.begin()]
+
+    def begin(self) -> int:
+        """The token that a text begins with."""
+        return next(t for t in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, 0) if t is not None)
+
+    def generate(self, calls: Sequence[tuple[str, int]], settings: dict) -> Iterator[list[tuple]]:
+        """Compute replies to (prompt, sample), batch by batch."""
+        samples: dict[str, list[int]] = {}
+        for prompt, sample in calls:
+            samples.setdefault(prompt, []).append(sample)
+        prompts, stop, steps = list(samples), settings["stop"], settings["max_new_tokens"]
+        encoded = [self.encode(prompt) for prompt in prompts]
+        self._check_window(encoded, steps)
+        uniforms = [
+            np.stack([_uniforms(tokens, settings["seed"], sample, steps) for sample in samples[prompt]])
+            for prompt, tokens in zip(prompts, encoded, strict=True)
+        ]
+        ends = self._ends()
+
+        def finished(tokens):
+            return bool(stop) and (tokens[-1] in ends or _first_stop(self._decode(tokens), stop) is not None)
+
+        batches = decode.sample(
+            self.model,
+            encoded,
+            uniforms,
+            temperature=settings["temperature"],
+            finished=finished,
+            batch_tokens=self.batch_tokens,
+            count=self.count,
+        )
+        for batch in track(batches, what=f"{self.name}, replies", total=len(prompts)):
+            yield [
+                ((prompts[i], sample), self._kept(reply, stop, ends))
+                for i, replies in batch
+                for sample, reply in zip(samples[prompts[i]], replies, strict=True)
+            ]
+
+    def score(self, calls: Sequence[tuple[str, str]]) -> Iterator[list[tuple]]:
+        """Compute the log-likelihoods of (context, continuation), batch by batch."""
+        contexts = [self.context(context) for context, _ in calls]
+        continuations = [self.encode(continuation, context=False) for _, continuation in calls]
+        self._check_window([[*a, *b] for a, b in zip(contexts, continuations, strict=True)], 0)
+        batches = decode.score(self.model, contexts, continuations, batch_tokens=self.batch_tokens, count=self.count)
+        for batch in track(batches, what=f"{self.name}, log-likelihoods", total=len(calls)):
+            yield [(calls[i], {"log_likelihood": _rounded(values)}) for i, values, _ in batch]
+
+    def _kept(self, reply: decode.Reply, stop, ends) -> dict:
+        """What is kept of a reply: the text before the stop string and the tokens that it is made of."""
+        tokens = reply.tokens[:-1] if stop and reply.tokens[-1] in ends else reply.tokens
+        text = self._decode(tokens)
+        cut = _first_stop(text, stop)
+        if cut is not None:
+            text = text[:cut]
+            tokens = tokens[: next(m for m in range(len(tokens) + 1) if self._decode(tokens[:m]).startswith(text))]
+        length = len(tokens) or 1
+        likelihood = _rounded(reply.log_likelihood[:length])
+        return {"text": text, "tokens": reply.tokens[:length], "log_likelihood": likelihood}
+
+    def _decode(self, tokens) -> str:
+        return self.tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+    def _ends(self) -> set[int]:
+        ends = self.model.generation_config.eos_token_id
+        return {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+
+    def _check_window(self, encoded, extra: int) -> None:
+        window = getattr(self.model.config, "max_position_embeddings", None)
+        longest = max(map(len, encoded)) + extra
+        if not all(encoded):
+            raise ValueError("a prompt must have at least one token; got one without: want at least one character")
+        if window and longest > window and not self.model.config.is_encoder_decoder:
+            raise ValueError(
+                f"the longest call needs {longest} tokens (prompt {longest - extra}, reply {extra}), {self.name} holds {window}; "
+                "give fewer or shorter documents, or a smaller max_new_tokens"
+            )
+
+
+def _uniforms(tokens: list[int], seed: int | None, index: int, steps: int) -> np.ndarray:
+    """The numbers in [0, 1) that draw one sample: a counter-based generator keyed by the prompt's tokens, the seed and the index."""
+    if seed is None:
+        return np.zeros(steps)
+    digest = hashlib.sha256(np.array([seed, *tokens], dtype="<u8").tobytes()).digest()
+    key = np.frombuffer(digest[:16], dtype="<u8")
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, index])).random(steps)
+
+
+def _first_stop(text: str, stop: Sequence[str]) -> int | None:
+    places = [place for place in (text.find(s) for s in stop) if place >= 0]
+    return min(places) if places else None
+
+
+def _rounded(values) -> list[float]:
+    return [round(float(value), DIGITS) for value in values]
