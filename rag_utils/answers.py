@@ -5,6 +5,7 @@ import string
 from collections import Counter
 from collections.abc import Callable
 
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 
 PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -23,18 +24,16 @@ def normalize(text):
     >>> normalize("  The Beatles' 1st   album! ")
     'beatles 1st album'
     """
-    if not isinstance(text, str):
-        raise ValueError(f"text must be a string; got {type(text).__name__}")
-    return " ".join(ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split())
+    return " ".join(ARTICLES.sub(" ", checks.text("text", text).lower().translate(PUNCTUATION)).split())
 
 
 def exact_match(prediction, answers):
     """1.0 if the prediction equals one of the answers after normalisation, else 0.0.
 
     prediction : str
-    answers    : list or tuple of at least one str
+    answers    : list of at least one str
     returns    : float, 0.0 or 1.0, best over answers
-    raises     : ValueError if prediction is not a string; if answers is a bare string, empty or holds a non-string
+    raises     : ValueError if prediction is not a string; if answers is one string, empty or holds a non-string
     source     : SQuAD evaluation script. Deviation: where both sides normalise to nothing the script calls them equal,
                  so that an empty prediction is right about "A+". Here such a pair matches only if the texts themselves
                  are equal but for case and surrounding space.
@@ -51,9 +50,9 @@ def token_f1(prediction, answers):
     """Harmonic mean of precision and recall of the prediction's words, best over the answers.
 
     prediction : str
-    answers    : list or tuple of at least one str
+    answers    : list of at least one str
     returns    : float, 0 (no word in common) .. 1 (the same words as often, in any order)
-    raises     : ValueError if prediction is not a string; if answers is a bare string, empty or holds a non-string
+    raises     : ValueError if prediction is not a string; if answers is one string, empty or holds a non-string
     source     : SQuAD evaluation script: words after normalisation, a word counts as often as it occurs on both sides.
                  Where both sides normalise to nothing: as in `exact_match`. Where one side does: 0.
 
@@ -67,9 +66,9 @@ def contains_answer(text, answers):
     """1.0 if one of the answers, normalised, is a substring of the normalised text, else 0.0.
 
     text    : str, a reply or a passage
-    answers : list or tuple of at least one str
+    answers : list of at least one str
     returns : float, 0.0 or 1.0, best over answers
-    raises  : ValueError if text is not a string; if answers is a bare string, empty or holds a non-string
+    raises  : ValueError if text is not a string; if answers is one string, empty or holds a non-string
     source  : "lexical match" of SePer, "containing the answer" of ECoRAG. Characters, not words: "art" is in "party".
               An answer that normalises to nothing ("A+", "*") is in every text and therefore never matches.
 
@@ -107,19 +106,10 @@ def checked(prediction, references, *, name="prediction", names="answers"):
     """The references, if they and the prediction are of the right kind.
 
     name, names : what the two are called in an error
-    raises      : ValueError if prediction is not a string; if references is a bare string, empty or holds a non-string
+    raises      : ValueError if prediction is not a string; if references is one string, empty or holds a non-string
     """
-    if not isinstance(prediction, str):
-        raise ValueError(f"{name} must be a string; got {type(prediction).__name__}")
-    if not isinstance(references, list | tuple):
-        hint = f"; write [{names.removesuffix('s')}] for a single one" if isinstance(references, str) else ""
-        raise ValueError(f"{names} must be a list or tuple of strings; got {type(references).__name__}{hint}")
-    if not references:
-        raise ValueError(f"{names} must hold at least one string; got none")
-    for reference in references:
-        if not isinstance(reference, str):
-            raise ValueError(f"{names} must be strings; got one of type {type(reference).__name__}")
-    return references
+    checks.text(name, prediction)
+    return checks.texts(names, references)
 
 
 def _same(prediction, answer):

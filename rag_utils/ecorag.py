@@ -10,13 +10,14 @@ Q questions, n sentences; similarities are plain numbers, losses are in nats. Th
 import math
 from collections import Counter
 from dataclasses import dataclass
-from numbers import Integral, Real
 
 import numpy as np
 
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 
 LABELS = ("strong", "weak", "distractor", "undefined")
+NEGATIVES = {"strong": ("weak", "distractor"), "weak": ("distractor",)}  # what a positive is told from
 
 
 # --- labels --------------------------------------------------------------------------------------
@@ -39,9 +40,9 @@ def evidentiality(closed_book, with_sentence, strong_with_sentence):
     >>> evidentiality(False, False, True), evidentiality(False, False, False)
     ('weak', 'distractor')
     """
-    closed_book, with_sentence = _flag("closed_book", closed_book), _flag("with_sentence", with_sentence)
+    closed_book, with_sentence = checks.flag("closed_book", closed_book), checks.flag("with_sentence", with_sentence)
     if strong_with_sentence is not None:
-        strong_with_sentence = _flag("strong_with_sentence", strong_with_sentence)
+        strong_with_sentence = checks.flag("strong_with_sentence", strong_with_sentence)
     if with_sentence and not closed_book:
         return "strong"
     if strong_with_sentence is None:
@@ -65,16 +66,13 @@ def mine(questions, sentences, *, closed_book, with_sentence, strong_with_senten
                            triple once: pairs only where the reader does not know the answer, triples only where there is a strong sentence
 
     >>> said = {("q", "a"): True, ("q", "b"): False, ("q", "a", "b"): True}
-    >>> reader = lambda asked: [said[one] for one in asked]
+    >>> reader = lambda asked: [said[what] for what in asked]
     >>> mine(["q"], [["a", "b"]], closed_book=lambda asked: [False], with_sentence=reader, strong_with_sentence=reader)
     [['strong', 'weak']]
     """
-    questions = _listed("questions", questions)
-    sentences = [_listed("the sentences of a question", own) for own in _listed("sentences", sentences)]
-    if len(questions) != len(sentences):
-        raise ValueError(
-            f"sentences must be one list per question; got {len(sentences)} for {len(questions)} questions"
-        )
+    questions = checks.listed("questions", questions)
+    sentences = [checks.listed("the sentences of a question", own) for own in checks.listed("sentences", sentences)]
+    checks.same_length(sentences=sentences, questions=questions)
     rows = list(zip(questions, sentences, strict=True))
     known = _ask("closed_book", closed_book, questions)
     pairs = [(question, sentence) for question, own in rows if not known[question] for sentence in own]
@@ -123,12 +121,12 @@ def label_statistics(labels):
     raises  : ValueError for no questions, a question without labels, an unknown label
     source  : ours; the paper prints no counts
 
-    >>> found = label_statistics([["strong", "weak", "weak"], ["undefined"]])
-    >>> found.total, found.with_strong, found.questions
+    >>> counted = label_statistics([["strong", "weak", "weak"], ["undefined"]])
+    >>> counted.total, counted.with_strong, counted.questions
     ({'strong': 1, 'weak': 2, 'distractor': 0, 'undefined': 1}, 1, 2)
     """
-    counted = [Counter(_labels(own)) for own in _listed("labels", labels)]
-    counts = np.array([[one[label] for label in LABELS] for one in counted])
+    counted = [Counter(_labels(own)) for own in checks.listed("labels", labels)]
+    counts = np.array([[own[label] for label in LABELS] for own in counted])
     total = dict(zip(LABELS, counts.sum(axis=0).tolist(), strict=True))
     return LabelStatistics(counts, total, len(counts), int((counts[:, LABELS.index("strong")] > 0).sum()))
 
@@ -140,22 +138,22 @@ def info_nce(positive, negatives, *, temperature=1.0):
     """Surprise at picking the positive out of itself and the negatives, each with weight exp(similarity / temperature).
 
     positive    : similarity of question and positive sentence
-    negatives   : (m,) similarities of the question and the negatives; may be empty
+    negatives   : (m,) similarities of the question and the negatives, m >= 1: without any the loss is 0 whatever the similarity
     temperature : above 0
-    returns     : float, nats, 0 and above; 0 without negatives, log(1 + m) if all similarities are equal
-    raises      : ValueError if a number is NaN or infinite, if negatives is not a flat list of numbers, if temperature is 0 or less, and
-                  if the loss is too large for a float
+    returns     : float, nats, 0 and above; log(1 + m) if all similarities are equal
+    raises      : ValueError if a number is NaN or infinite, if negatives is not a filled list of numbers, if temperature is 0 or less,
+                  and if the loss is too large for a float
     source      : ECoRAG, eqs. 2 and 3: -log(exp(s/t) / (exp(s/t) + sum_j exp(s_j/t))). Computed from the differences s_j - s, so that
                   large similarities neither overflow nor vanish
 
     >>> round(info_nce(0.7, [0.1, -0.2, 0.4]), 4)
     0.9918
-    >>> info_nce(0.0, [1000.0]), info_nce(0.7, [])
-    (1000.0, 0.0)
+    >>> info_nce(0.0, [1000.0])
+    1000.0
     """
-    positive, temperature = _finite("positive", positive), _temperature(temperature)
-    negatives = _numbers("negatives", negatives)
-    with np.errstate(over="ignore"):
+    positive, temperature = checks.number("positive", positive), checks.number("temperature", temperature, above=0)
+    negatives = checks.numbers("negatives", negatives)
+    with np.errstate(over="ignore", under="ignore"):
         gaps = (negatives - positive) / temperature
     loss = float(np.logaddexp.reduce(gaps, initial=0.0))
     if not math.isfinite(loss):
@@ -169,47 +167,50 @@ def strong_loss(scores, labels, *, temperature=1.0):
     scores      : (n,) similarities of the question and its sentences
     labels      : (n,) of LABELS; undefined sentences count nowhere
     temperature : above 0
-    returns     : float, nats, 0 and above; 0 without strong sentences
-    raises      : ValueError as `info_nce`, for no sentences, lists of different length, an unknown label
+    returns     : float, nats, 0 and above
+    raises      : ValueError as `info_nce`, for no sentences, lists of different length, an unknown label, and where no sentence is strong
+                  or none is a negative: there is nothing to tell apart then, and 0 would look like a compressor that has learnt it
     source      : ECoRAG, eq. 3. The paper gives the loss of one strong sentence; the mean over several is ours, and so is to take all
                   negatives, where appendix B.1 draws them (15 per cent weak, 85 per cent distractors)
 
     >>> round(strong_loss([1.2, 0.1, -0.2, 0.4, 0.7], ["strong", *["distractor"] * 3, "weak"]), 4)
     0.969
     """
-    return _contrast(scores, labels, "strong", ("weak", "distractor"), temperature)
+    return _contrast(scores, labels, "strong", temperature)
 
 
 def weak_loss(scores, labels, *, temperature=1.0):
     """Mean loss of a question's weak sentences, each against all distractors; arguments and errors as in `strong_loss`.
 
-    returns : float, nats, 0 and above; 0 without weak sentences
     source  : ECoRAG, eq. 2; strong sentences are no part of it
 
     >>> round(weak_loss([1.2, 0.1, -0.2, 0.4, 0.7], ["strong", *["distractor"] * 3, "weak"]), 4)
     0.9918
     """
-    return _contrast(scores, labels, "weak", ("distractor",), temperature)
+    return _contrast(scores, labels, "weak", temperature)
 
 
 def compressor_loss(scores, labels, *, temperature=1.0):
-    """What the compressor makes small: `strong_loss` plus `weak_loss`, with their arguments and errors.
+    """What the compressor makes small: `strong_loss` plus `weak_loss`, or the one of the two that the labels define.
 
     returns : float, nats, 0 and above
-    source  : ECoRAG, eq. 4
+    raises  : ValueError as `strong_loss`; for labels that define neither
+    source  : ECoRAG, eq. 4, which does not say what a question adds that has, say, no weak sentence: here the other part alone
     """
-    strong = strong_loss(scores, labels, temperature=temperature)
-    return strong + weak_loss(scores, labels, temperature=temperature)
+    names = set(_labels(labels))
+    parts = [kind for kind, lower in NEGATIVES.items() if kind in names and names & set(lower)] or ["strong"]
+    return sum(_contrast(scores, labels, kind, temperature) for kind in parts)
 
 
-def _contrast(scores, labels, higher, lower, temperature):
-    """Mean over the sentences labelled `higher` of their `info_nce` against those labelled one of `lower`."""
-    scores, labels, temperature = _numbers("scores", scores), np.array(_labels(labels)), _temperature(temperature)
-    if len(scores) != len(labels):
-        raise ValueError(f"scores must be one per label; got {len(scores)} for {len(labels)} labels")
-    negatives = scores[np.isin(labels, lower)]
-    losses = [info_nce(score, negatives, temperature=temperature) for score in scores[labels == higher]]
-    return float(np.mean(losses)) if losses else 0.0
+def _contrast(scores, labels, kind, temperature):
+    """Mean over the sentences of that label of their `info_nce` against their negatives."""
+    scores, labels = checks.numbers("scores", scores), np.array(_labels(labels))
+    checks.same_length(scores=scores, labels=labels)
+    positives, negatives = scores[labels == kind], scores[np.isin(labels, NEGATIVES[kind])]
+    if not len(positives) or not len(negatives):
+        got = ", ".join(f"{number} {name}" for name, number in Counter(labels.tolist()).items())
+        raise ValueError(f"labels must hold {kind} and one of {', '.join(NEGATIVES[kind])}; got {got}")
+    return float(np.mean([info_nce(score, negatives, temperature=temperature) for score in positives]))
 
 
 # --- compression ---------------------------------------------------------------------------------
@@ -233,16 +234,14 @@ def compress(sentences, scores, is_sufficient, *, step=4, limit=20):
     >>> compress(["noise", "the bridge", "opened in 1894", "more noise"], [0.1, 0.7, 0.9, 0.0], lambda kept: len(kept) == 2, step=1)
     [2, 1]
     """
-    sentences, scores = _listed("sentences", sentences), _numbers("scores", scores)
-    if len(scores) != len(sentences):
-        raise ValueError(f"scores must be one per sentence; got {len(scores)} for {len(sentences)} sentences")
-    for name, value in (("step", step), ("limit", limit)):
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1; got {value!r}")
+    sentences, scores = checks.listed("sentences", sentences), checks.numbers("scores", scores)
+    checks.same_length(scores=scores, sentences=sentences)
+    step, limit = checks.whole("step", step, least=1), checks.whole("limit", limit, least=1)
+    checks.function("is_sufficient", is_sufficient)
     best_first = np.argsort(-scores, kind="stable").tolist()[:limit]
     for count in range(step, len(best_first) + step, step):
         kept = best_first[:count]
-        if _flag("the evaluator's reply", is_sufficient([sentences[place] for place in kept])):
+        if checks.flag("the evaluator's reply", is_sufficient([sentences[place] for place in kept])):
             break
     return kept
 
@@ -252,57 +251,16 @@ def compress(sentences, scores, is_sufficient, *, step=4, limit=20):
 
 def _ask(name, correct, asked):
     """What a function of the reader says about every distinct thing, in one call; none if there is nothing to ask."""
-    asked = list(dict.fromkeys(asked))
-    replies = list(correct(asked)) if asked else []
-    if len(replies) != len(asked):
+    try:
+        asked = list(dict.fromkeys(asked))
+    except TypeError:
         raise ValueError(
-            f"{name} must return one True or False for each that it is asked; got {len(replies)} for {len(asked)}"
-        )
-    return {one: _flag(f"a reply of {name}", reply) for one, reply in zip(asked, replies, strict=True)}
-
-
-def _flag(name, value):
-    if not isinstance(value, Real | np.bool_) or value not in (0, 1):
-        raise ValueError(f"{name} must be True or False; got {value!r}")
-    return bool(value)
-
-
-def _finite(name, value):
-    if not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"{name} must be one finite number; got {value!r}")
-    return float(value)
-
-
-def _temperature(value):
-    if _finite("temperature", value) <= 0:
-        raise ValueError(f"temperature must be above 0; got {value!r}")
-    return float(value)
-
-
-def _listed(name, values):
-    """Values as a list with something in it; a text is none."""
-    if isinstance(values, str) or not hasattr(values, "__iter__"):
-        raise ValueError(f"{name} must be a list; got {type(values).__name__}")
-    values = list(values)
-    if not values:
-        raise ValueError(f"{name} must not be empty")
-    return values
+            "questions and sentences must be texts or ids; got one that cannot be told from others"
+        ) from None
+    replies = checks.listed(f"what {name} returns", checks.function(name, correct)(asked), least=0) if asked else []
+    checks.same_length(replies=replies, asked=asked)
+    return {what: checks.flag(f"a reply of {name}", reply) for what, reply in zip(asked, replies, strict=True)}
 
 
 def _labels(values):
-    return [check_name("label", label, LABELS) for label in _listed("labels", values)]
-
-
-def _numbers(name, values):
-    """Values as an (m,) float array, finite; may be empty."""
-    try:
-        values = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a flat list of numbers; got a ragged one") from error
-    if values.ndim != 1 or (values.size and values.dtype.kind not in "iuf"):
-        raise ValueError(f"{name} must be a flat list of numbers; got shape {values.shape} of {values.dtype}")
-    if not np.isfinite(values.astype(float)).all():
-        raise ValueError(
-            f"{name} must be finite; got {int((~np.isfinite(values.astype(float))).sum())} NaN or infinite"
-        )
-    return values.astype(float)
+    return [check_name("label", label, LABELS) for label in checks.listed("labels", values)]

@@ -5,14 +5,15 @@ rank order. `rank_metrics` turns the labels of one list into AP, RR, nDCG, P, R 
 """
 
 import re
-from numbers import Real
 
 import ir_measures
 import numpy as np
 
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 
 METRICS = {"AP": False, "RR": False, "nDCG": False, "P": True, "R": True, "Success": True}  # True: always has a cutoff
+MOST_RANKS = 10**6  # of a cutoff; trec_eval counts in whole numbers of a machine
 OF_SCORES = ("P", "Success")  # what is defined for labels between 0 and 1
 
 
@@ -36,10 +37,11 @@ def rank_metrics(labels, metrics):
     >>> rank_metrics([0.25, 1.0, 0.25], ["P", "Success@1"])
     {'P': 0.5, 'Success@1': 0.25}
     """
-    labels = _labels(labels)
-    if not isinstance(metrics, list | tuple) or not metrics:
-        raise ValueError(f"metrics must be a list of at least one name, as ['P@5', 'AP']; got {metrics!r}")
-    asked = {name: _name_and_cutoff(name, len(labels)) for name in metrics}
+    labels = checks.numbers("labels", labels, low=0, high=1)
+    asked = {}
+    for name in checks.texts("metrics", metrics):
+        base, cutoff = name_and_cutoff(name)
+        asked[name] = base, len(labels) if cutoff is None and METRICS[base] else cutoff
     if np.isin(labels, (0, 1)).all():
         return _of_relevance(labels, asked)
     return {name: _of_scores(labels, base, cutoff) for name, (base, cutoff) in asked.items()}
@@ -78,21 +80,20 @@ def annotate(questions, documents, references, *, generate, score, prompt=questi
     >>> annotate(["sky?", "sea?"], documents, [["blue"], ["green"]], generate=last_word, score=exact_match)
     [[1.0, 0.0], []]
     """
-    _check_lists(questions, documents, references)
+    questions, documents, references = _lists(questions, documents, references)
+    for name, function in (("generate", generate), ("score", score), ("prompt", prompt)):
+        checks.function(name, function)
     pairs = list(
         dict.fromkeys(
             (question, document) for question, own in zip(questions, documents, strict=True) for document in own
         )
     )
     replies = generate([prompt(question, document) for question, document in pairs]) if pairs else []
-    if not isinstance(replies, list | tuple) or len(replies) != len(pairs):
-        got = len(replies) if isinstance(replies, list | tuple) else type(replies).__name__
-        raise ValueError(
-            f"generate must return a list of {len(pairs)} replies, one per (question, document); got {got}"
-        )
+    replies = checks.listed("what generate returns", replies, least=0)
+    checks.same_length(replies=replies, prompts=pairs)
     reply_to = dict(zip(pairs, replies, strict=True))
     return [
-        [_label(score(reply_to[question, document], reference)) for document in own]
+        _labels([score(reply_to[question, document], reference) for document in own])
         for question, own, reference in zip(questions, documents, references, strict=True)
     ]
 
@@ -121,49 +122,27 @@ def _of_scores(labels, base, cutoff):
     return float(first.sum() / cutoff if base == "P" else first.max())
 
 
-def _name_and_cutoff(name, length):
-    """("P", 5) of "P@5"; the cutoff is None for the whole list, or its length for metrics that always have one."""
-    base, at, cutoff = str(name).partition("@")
+def name_and_cutoff(name):
+    """("P", 5) of "P@5"; the cutoff is None where there is none.
+
+    raises : ValueError for an unknown metric, with near names, and for a cutoff that is not a whole number from 1 to a million
+    """
+    base, at, cutoff = checks.text("metric", name).partition("@")
     check_name("metric", base, METRICS)
     if not at:
-        return base, length if METRICS[base] else None
-    if not re.fullmatch(r"[1-9][0-9]*", cutoff):
-        raise ValueError(f"got the metric {name!r}, wanted {base}@k with k a whole number of at least 1")
+        return base, None
+    if not re.fullmatch(r"[1-9][0-9]{0,6}", cutoff) or int(cutoff) > MOST_RANKS:
+        raise ValueError(f"got the metric {name!r:.60}, wanted {base}@k with k a whole number from 1 to {MOST_RANKS:,}")
     return base, int(cutoff)
 
 
-def _labels(labels):
-    """Labels as a one-dimensional array of float."""
-    try:
-        values = np.asarray(labels)
-    except ValueError as error:
-        raise ValueError("labels must be one list of numbers; got a ragged list") from error
-    if values.ndim != 1 or not values.size:
-        raise ValueError(f"labels must be one list of at least one number; got shape {values.shape}")
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"labels must be numbers; got {values.dtype}")
-    return np.array([_label(value) for value in values.tolist()])
+def _labels(scores):
+    """What the scores of one question's replies are worth as labels."""
+    return checks.numbers("labels", scores, least=0, low=0, high=1).tolist()
 
 
-def _label(value):
-    """One label as float."""
-    if not isinstance(value, Real) or not 0 <= value <= 1:  # NaN is not
-        raise ValueError(f"a label must be a number from 0 to 1; got {value!r}")
-    return float(value)
-
-
-def _check_lists(questions, documents, references):
-    for name, values in (("questions", questions), ("documents", documents), ("references", references)):
-        if not isinstance(values, list | tuple):
-            raise ValueError(f"{name} must be a list with one entry per question; got {type(values).__name__}")
-    if not questions or not len(questions) == len(documents) == len(references):
-        raise ValueError(
-            "wanted at least one question, and documents and references for each; got "
-            f"{len(questions)} questions, {len(documents)} lists of documents, {len(references)} references"
-        )
-    for place, own in enumerate(documents):
-        if not isinstance(own, list | tuple):
-            raise ValueError(f"documents[{place}] must be a list of texts; got {type(own).__name__}")
-    for text in [*questions, *(document for own in documents for document in own)]:
-        if not isinstance(text, str):
-            raise ValueError(f"questions and documents must be texts; got one of type {type(text).__name__}")
+def _lists(questions, documents, references):
+    questions, references = checks.texts("questions", questions), checks.listed("references", references)
+    documents = checks.listed("documents", documents)
+    checks.same_length(questions=questions, documents=documents, references=references)
+    return questions, [checks.texts(f"documents[{i}]", own, least=0) for i, own in enumerate(documents)], references

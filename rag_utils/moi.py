@@ -13,19 +13,22 @@ What scores without noise can tell. With v the mean utility, a score is v + sum_
 * N cyclic orders, pruned or not: N scores, which some u meets exactly for every a whose circulant matrix can be inverted.
 """
 
-import operator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import least_squares
 from scipy.special import log_softmax, softmax
 
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 
 SIGNS = ("free", "decreasing position", "pointwise prior")
 ROUNDING = 1e-9  # share of the largest number below which a difference is that of floating point
 SINGULAR = 1e-7  # share of the largest singular value below which another counts as 0
 REACHED = 3  # starts that must arrive at the least residual before it is believed to be the least
+LARGEST = 1e100  # of a score; its square must still be a number
+MOST_PASSAGES = 10_000
+MOST_NUMBERS = 10**8  # in the orders drawn at once
 MOST_ROUNDS = 8  # rounds of starts after which the search for it ends
 SAME = 1e-3  # by which two solutions may differ and still count as one; position 0 .. 1, utility in shares of its range
 
@@ -83,8 +86,8 @@ def random_orders(n, m, *, prefix=None, rng):
     source    : MoI, section 3.2.1
     """
     n, length = _sizes(n, prefix)
-    m = _integer("m", m, 1)
-    return _generator(rng).permuted(np.tile(np.arange(n), (m, 1)), axis=1)[:, :length]
+    m = checks.whole("m", m, least=1, most=MOST_NUMBERS // n)
+    return checks.generator(rng).permuted(np.tile(np.arange(n), (m, 1)), axis=1)[:, :length]
 
 
 def prefix_length(scores, *, share=0.9, temperature=1.0, least=2):
@@ -102,14 +105,12 @@ def prefix_length(scores, *, share=0.9, temperature=1.0, least=2):
     >>> prefix_length([5.0, 4.0, 1.0, 0.0]), prefix_length([1.0, 1.0, 1.0, 1.0])
     (2, 4)
     """
-    scores = _numbers("scores", scores)
-    least = _integer("least", least, 1)
-    if least > len(scores):
-        raise ValueError(f"least must be at most the number of passages, {len(scores)}; got {least}")
-    if not 0 < share <= 1:
-        raise ValueError(f"share must be above 0 and at most 1; got {share}")
-    if not 0 < temperature < np.inf:
-        raise ValueError(f"temperature must be a finite number above 0; got {temperature}")
+    scores = _bounded("scores", scores)
+    least = checks.whole("least", least, least=1, most=len(scores))
+    share, temperature = (
+        checks.number("share", share, above=0, high=1),
+        checks.number("temperature", temperature, low=1e-100),
+    )
     reached = np.cumsum(np.sort(softmax(scores / temperature))[::-1])
     return min(len(scores), max(least, 1 + int((reached < share - ROUNDING).sum())))
 
@@ -137,15 +138,10 @@ def saliency(query, passages=None, *, prior=True, form="log"):
     array([0.75, 0.25])
     """
     check_name("form", form, ("log", "probability"))
-    product = _log_likelihood("query", query)
-    if prior:
-        if passages is None:
-            raise ValueError("passages must be given with prior=True; got None")
-        passages = _log_likelihood("passages", passages)
-        if len(passages) != len(product):
-            raise ValueError(
-                f"query and passages must have one entry per order; got {len(product)} and {len(passages)}"
-            )
+    product = checks.log_likelihoods("query", query)
+    if checks.flag("prior", prior):
+        passages = checks.log_likelihoods("passages", passages)
+        checks.same_length(query=product, passages=passages)
         product = product + passages
     return product - product.mean() if form == "log" else np.exp(log_softmax(product))
 
@@ -163,7 +159,7 @@ def predict(orders, position, utility):
     >>> predict([[1, 0, 2], [2, 1, 0]], [0.5, 0.5, 0.0], [0.2, 0.4, 0.9])
     array([0.3 , 0.65])
     """
-    utility = _numbers("utility", utility)
+    utility = _bounded("utility", utility)
     orders = _orders(orders, len(utility))
     return utility[orders] @ _position(position, orders.shape[1])
 
@@ -198,35 +194,27 @@ def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
 
     >>> true_position, true_utility = [0.5, 0.3, 0.2], [0.1, 0.9, 0.4, 0.3, 0.2]
     >>> orders = random_orders(5, 15, prefix=3, rng=1)
-    >>> found = fit(orders, predict(orders, true_position, true_utility), 5)
-    >>> found.identified, found.position.round(4), found.utility.round(4)
+    >>> fitted = fit(orders, predict(orders, true_position, true_utility), 5)
+    >>> fitted.identified, fitted.position.round(4), fitted.utility.round(4)
     (True, array([0.5, 0.3, 0.2]), array([0.1, 0.9, 0.4, 0.3, 0.2]))
     >>> cyclic = cyclic_orders(5)
     >>> fit(cyclic, predict(cyclic, [0.4, 0.25, 0.15, 0.12, 0.08], true_utility), 5).identified
     False
     """
     check_name("sign", sign, SIGNS)
-    n, starts = _integer("n", n, 1), _integer("starts", starts, 1)
+    n, starts = _passages(n), checks.whole("starts", starts, least=1, most=10_000)
     orders, scores = _problem(orders, scores, n)
-    pointwise = _pointwise(pointwise, n, sign)
+    pointwise, rng = _pointwise(pointwise, n, sign), checks.generator(rng)
     middle, spread = scores.mean(), scores.std()
     if spread <= ROUNDING * np.abs(scores).max():
         middle, spread = scores[0], 0.0
     target = (scores - middle) / spread if spread else np.zeros(len(scores))
     length = orders.shape[1]
-    shape = np.eye(length)
-    if sign == "decreasing position":  # the mixtures of a share for the first place only, for the first two, ...
-        shape = np.triu(np.ones((length, length)) / np.arange(1, length + 1))
-
     independent = np.linalg.matrix_rank(_one_hot(orders, n))
     enough = independent > n + length - 1 or independent == length * (n - 1) + 1
-    found, best, rng = [], [], _generator(rng)
-    while len(best) < REACHED and len(found) < starts * (MOST_ROUNDS if enough else 1):
-        found += [_descend(orders, target, n, shape, start) for start in _starts(length, starts, rng, first=not found)]
-        least = min(error for error, _, _ in found)
-        best = [(position, utility) for error, position, utility in found if error <= least * (1 + 1e-6) + ROUNDING]
+    best = _search(orders, target, n, sign, starts * (MOST_ROUNDS if enough else 1), starts, rng)
     if sign == "pointwise prior":
-        best.sort(key=lambda one: -_correlation(one[1], pointwise))
+        best.sort(key=lambda pair: -_correlation(pair[1], pointwise))
     position, utility = best[0]
 
     rank = jacobian_rank(orders, position, utility)
@@ -254,7 +242,7 @@ def solve_utility(orders, scores, n, position):
     >>> solve_utility(cyclic_orders(3, prefix=2), [0.7, 0.375, 0.425], 3, [0.75, 0.25]).round(4)
     array([0.8, 0.4, 0.3])
     """
-    n = _integer("n", n, 1)
+    n = _passages(n)
     orders, scores = _problem(orders, scores, n)
     position = _position(position, orders.shape[1])
     if position.min() < -ROUNDING or abs(position.sum() - 1) > 1e-6:
@@ -278,7 +266,7 @@ def rerank(utility):
     >>> rerank([0.2, 0.9, 0.2, 0.5])
     array([1, 3, 0, 2])
     """
-    return np.argsort(-_numbers("utility", utility), kind="stable")
+    return np.argsort(-checks.numbers("utility", utility), kind="stable")
 
 
 def jacobian_rank(orders, position, utility):
@@ -292,7 +280,7 @@ def jacobian_rank(orders, position, utility):
     >>> jacobian_rank(cyclic_orders(4), [0.4, 0.3, 0.2, 0.1], [0.3, 0.1, 0.8, 0.2])   # of 4 + 4 - 1
     4
     """
-    utility = _numbers("utility", utility)
+    utility = _bounded("utility", utility)
     orders = _orders(orders, len(utility))
     position = _position(position, orders.shape[1])
     apart = utility - utility.mean()
@@ -301,6 +289,22 @@ def jacobian_rank(orders, position, utility):
     by_position = apart[orders[:, :-1]] - apart[orders[:, -1:]]  # the last coefficient pays for the others
     jacobian = np.hstack([by_position, _weights(orders, position, len(utility))])
     return int(np.linalg.matrix_rank(jacobian, tol=SINGULAR * np.linalg.norm(jacobian, 2)))
+
+
+def _search(orders, target, n, sign, most, starts, rng):
+    """(position, utility) of the starts that arrived at the least error; `starts` at a time, until enough have or `most` were tried."""
+    length, tried, best = orders.shape[1], [], []
+    shape = np.eye(length)
+    if sign == "decreasing position":  # the mixtures of a share for the first place only, for the first two, ...
+        shape = np.triu(np.ones((length, length)) / np.arange(1, length + 1))
+    while len(best) < REACHED and len(tried) < most:
+        mixtures = rng.dirichlet(np.ones(length), starts)
+        if not tried:
+            mixtures[0] = 1 / length
+        tried += [_descend(orders, target, n, shape, start) for start in mixtures]
+        least = min(error for error, _, _ in tried)
+        best = [(position, utility) for error, position, utility in tried if error <= least * (1 + 1e-6) + ROUNDING]
+    return best
 
 
 def _descend(orders, target, n, shape, start):
@@ -331,14 +335,6 @@ def _descend(orders, target, n, shape, start):
     return float(np.sqrt(np.mean((weights @ utility - target) ** 2))), shape @ mixture, utility
 
 
-def _starts(length, starts, rng, *, first):
-    """Mixtures to start from: at random, the very first with all parts alike."""
-    mixtures = rng.dirichlet(np.ones(length), starts)
-    if first:
-        mixtures[0] = 1 / length
-    return mixtures
-
-
 def _weights(orders, position, n):
     """(m, n): what each passage counts for in each score."""
     weights = np.zeros((len(orders), n))
@@ -351,10 +347,10 @@ def _one_hot(orders, n):
     return (orders[:, :, None] == np.arange(n)).reshape(len(orders), -1).astype(float)
 
 
-def _same(one, other):
+def _same(fitted, other):
     """Whether two pairs of position and utility are the same but for what a descent leaves."""
-    scale = max(1.0, np.ptp(one[1]))
-    return bool(np.abs(one[0] - other[0]).max() < SAME and np.abs(one[1] - other[1]).max() < SAME * scale)
+    scale = max(1.0, np.ptp(fitted[1]))
+    return bool(np.abs(fitted[0] - other[0]).max() < SAME and np.abs(fitted[1] - other[1]).max() < SAME * scale)
 
 
 def _comparisons(utility):
@@ -372,73 +368,38 @@ def _correlation(x, y):
 # --- input -----------------------------------------------------------------------------------------
 
 
-def _integer(name, value, least):
-    try:
-        number = operator.index(value)
-    except TypeError as error:
-        raise ValueError(f"{name} must be an integer; got {value!r}") from error
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}; got {number}")
-    return number
+def _bounded(name, values):
+    return checks.numbers(name, values, low=-LARGEST, high=LARGEST)
+
+
+def _passages(n):
+    return checks.whole("n", n, least=1, most=MOST_PASSAGES)
 
 
 def _sizes(n, prefix):
-    n = _integer("n", n, 1)
-    length = n if prefix is None else _integer("prefix", prefix, 1)
-    if length > n:
-        raise ValueError(f"prefix must be at most n = {n}; got {length}")
-    return n, length
-
-
-def _numbers(name, values):
-    """Values as a filled (n,) float array, all finite."""
-    try:
-        values = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a list of numbers; got a ragged list") from error
-    if values.ndim != 1 or not values.size or values.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be a filled list of numbers; got shape {values.shape} of {values.dtype}")
-    values = values.astype(float)
-    if not np.isfinite(values).all():
-        raise ValueError(f"{name} must be finite; got {int((~np.isfinite(values)).sum())} NaN or infinite")
-    return values
-
-
-def _log_likelihood(name, values):
-    values = _numbers(name, values)
-    if values.max() > 1e-6:
-        raise ValueError(f"{name} must be at most 0; got {values.max()}: is the sign right?")
-    return values
+    n = _passages(n)
+    return n, n if prefix is None else checks.whole("prefix", prefix, least=1, most=n)
 
 
 def _orders(orders, n):
     """Orders as an (m, L) int array of different passages below n."""
-    try:
-        orders = np.asarray(orders)
-    except ValueError as error:
-        raise ValueError("orders must be rows of equal length; got a ragged list") from error
-    if orders.ndim != 2 or not orders.size or orders.dtype.kind not in "iu":
-        raise ValueError(f"orders must be (m, L) whole numbers; got shape {orders.shape} of {orders.dtype}")
-    if orders.min() < 0 or orders.max() >= n:
-        raise ValueError(f"orders must hold passages 0 to {n - 1}; got {orders.min()} to {orders.max()}")
+    orders = checks.wholes("orders", orders, dimensions=2, high=n - 1)
     placed = np.sort(orders, axis=1)
     twice = (placed[:, 1:] == placed[:, :-1]).any(axis=1)
     if twice.any():
         raise ValueError(f"orders must not hold a passage twice; got {orders[twice][0].tolist()}")
-    return orders.astype(int)
+    return orders
 
 
 def _problem(orders, scores, n):
-    orders, scores = _orders(orders, n), _numbers("scores", scores)
-    if len(orders) != len(scores):
-        raise ValueError(f"scores must have one entry per order; got {len(scores)} for {len(orders)} orders")
+    orders, scores = _orders(orders, n), _bounded("scores", scores)
+    checks.same_length(orders=orders, scores=scores)
     return orders, scores
 
 
 def _position(position, length):
-    position = _numbers("position", position)
-    if len(position) != length:
-        raise ValueError(f"position must have one entry per place, {length}; got {len(position)}")
+    position = _bounded("position", position)
+    checks.same_length(position=position, places=range(length))
     return position
 
 
@@ -448,16 +409,6 @@ def _pointwise(pointwise, n, sign):
         raise ValueError(f'pointwise must be given for sign "pointwise prior" and for it only; got {got} with {sign!r}')
     if pointwise is None:
         return None
-    pointwise = _numbers("pointwise", pointwise)
-    if len(pointwise) != n:
-        raise ValueError(f"pointwise must have one entry per passage, {n}; got {len(pointwise)}")
+    pointwise = _bounded("pointwise", pointwise)
+    checks.same_length(pointwise=pointwise, passages=range(n))
     return pointwise
-
-
-def _generator(rng):
-    if rng is None:
-        raise ValueError("rng must be a seed or a numpy Generator; got None, which could not be repeated")
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"rng must be a seed or a numpy Generator; got {rng!r}") from error

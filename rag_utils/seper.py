@@ -6,11 +6,9 @@ well each sample agrees with the answer, `hard` the weights of the clusters that
 N samples, A reference answers, K clusters; log-likelihoods in nats, raw (not those of a warped distribution).
 """
 
-import math
-from numbers import Real
-
 import numpy as np
 
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 
 WEIGHTINGS = ("likelihood", "frequency")
@@ -32,9 +30,7 @@ def cluster(entails, *, join="earliest"):
     array([0, 1, 1])
     """
     check_name("join", join, ("earliest", "latest"))
-    entails = _flags("entails", entails)
-    if entails.shape[0] != entails.shape[1]:
-        raise ValueError(f"entails must be (N, N), one row and one column per sample; got shape {entails.shape}")
+    entails = checks.square("entails", checks.flags("entails", entails, dimensions=2)).astype(bool)
     both = entails & entails.T
     first_members, ids = [], np.empty(len(both), dtype=int)
     for sample in range(len(both)):
@@ -62,7 +58,7 @@ def sample_weights(log_likelihood, *, weighting="likelihood"):
     array([0.5, 0.5, 0. ])
     """
     check_name("weighting", weighting, WEIGHTINGS)
-    log_likelihood = _numbers("log_likelihood", log_likelihood, dimensions=1).astype(float)
+    log_likelihood = checks.numbers("log_likelihood", log_likelihood, finite=False)
     if np.isnan(log_likelihood).any() or np.isposinf(log_likelihood).any():
         raise ValueError("log_likelihood must not hold NaN or +inf")
     if weighting == "frequency":
@@ -70,7 +66,8 @@ def sample_weights(log_likelihood, *, weighting="likelihood"):
     highest = log_likelihood.max()
     if np.isneginf(highest):
         raise ValueError("log_likelihood must hold at least one sample that can happen; got -inf only")
-    weights = np.exp(log_likelihood - highest)
+    with np.errstate(over="ignore"):  # what is less likely by more than a float can hold has no weight
+        weights = np.exp(log_likelihood - highest)
     return weights / weights.sum()
 
 
@@ -87,12 +84,8 @@ def cluster_weights(log_likelihood, clusters, *, weighting="likelihood"):
     >>> cluster_weights(np.log([0.5, 0.3, 0.2]), [0, 1, 0]).round(4)
     array([0.7, 0.3])
     """
-    clusters = _numbers("clusters", clusters, dimensions=1)
-    weights = sample_weights(log_likelihood, weighting=weighting)
-    if clusters.dtype.kind not in "iu" or clusters.min() < 0:
-        raise ValueError(f"clusters must be whole numbers of 0 and above; got {clusters.dtype}, least {clusters.min()}")
-    if len(clusters) != len(weights):
-        raise ValueError(f"clusters must have one id per sample; got {len(clusters)} for {len(weights)} samples")
+    clusters, weights = checks.wholes("clusters", clusters), sample_weights(log_likelihood, weighting=weighting)
+    checks.same_length(clusters=clusters, samples=weights)
     _, places = np.unique(clusters, return_inverse=True)
     return np.bincount(places, weights=weights)
 
@@ -118,11 +111,8 @@ def soft(log_likelihood, kernel, *, over_answers="mean", weighting="likelihood")
     """
     check_name("over_answers", over_answers, ("mean", "max"))
     weights = sample_weights(log_likelihood, weighting=weighting)
-    kernel = _numbers("kernel", kernel, dimensions=2)
-    if len(kernel) != len(weights):
-        raise ValueError(f"kernel must be (N, A) with N = {len(weights)} samples; got shape {kernel.shape}")
-    if not ((kernel >= 0) & (kernel <= 1)).all():
-        raise ValueError(f"kernel must lie in [0, 1]; got values from {kernel.min()} to {kernel.max()}")
+    kernel = checks.numbers("kernel", kernel, dimensions=2, low=0, high=1)
+    checks.same_length(kernel=kernel, samples=weights)
     return _over_answers(weights @ kernel, over_answers)
 
 
@@ -147,7 +137,7 @@ def hard(log_likelihood, clusters, matches, *, over_answers="mean", weighting="l
     """
     check_name("over_answers", over_answers, ("mean", "max", "any"))
     weights = cluster_weights(log_likelihood, clusters, weighting=weighting)
-    matches = _flags("matches", matches)
+    matches = checks.flags("matches", matches, dimensions=2)
     if not len(matches) == len(weights) == np.max(clusters) + 1:
         raise ValueError(
             f"matches must be (K, A) and each id 0 .. K - 1 must occur; got shape {matches.shape} for {len(weights)} clusters "
@@ -170,33 +160,9 @@ def utility(after, before):
     >>> utility(1.0, 0.25)
     0.75
     """
-    for name, value in (("after", after), ("before", before)):
-        if not isinstance(value, Real) or not math.isfinite(value) or not 0 <= value <= 1:
-            raise ValueError(f"{name} must be one number from 0 to 1; got {value!r}")
-    return float(after) - float(before)
+    return checks.number("after", after, low=0, high=1) - checks.number("before", before, low=0, high=1)
 
 
 def _over_answers(beliefs, how):
     """One belief from one per answer; a sum of weights may exceed 1 in the last digit."""
     return min(1.0, float(beliefs.mean() if how == "mean" else beliefs.max()))
-
-
-def _numbers(name, values, *, dimensions):
-    """Values as an array of numbers with that many dimensions, none of them of length 0."""
-    try:
-        values = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be rows of equal length; got a ragged list") from error
-    if values.ndim != dimensions or not values.size:
-        raise ValueError(f"{name} must be filled and have {dimensions} dimension(s); got shape {values.shape}")
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be numbers; got {values.dtype}")
-    return values
-
-
-def _flags(name, values):
-    """Values as a two-dimensional bool array."""
-    values = _numbers(name, values, dimensions=2)
-    if not np.isin(values, (0, 1)).all():
-        raise ValueError(f"{name} must be True and False; got {values[~np.isin(values, (0, 1))][0]}")
-    return values.astype(bool)

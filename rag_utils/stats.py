@@ -9,7 +9,6 @@ correlation of constants, an AUROC of one class) is left out and counted in `.un
 half of them there is no interval, and ValueError is raised.
 """
 
-import operator
 import warnings
 from dataclasses import dataclass, field
 from itertools import product
@@ -19,11 +18,13 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 
 RESAMPLES = 2000
 PERMUTATIONS = 4999
 BLOCK = 2_000_000  # numbers held at once while resampling
+LARGEST = 1e300  # of a number; sums of some millions of them must still be numbers
 EXACT_UNITS = 12  # sign flips are enumerated up to here: 2^12 = 4096
 SMALL_SAMPLE = 30  # rows below which a correlation is tested by permutation
 PAIR_ROWS = 2000  # rows up to which a bootstrap holds Kendall's pairs as a matrix; beyond, scipy row by row
@@ -37,7 +38,7 @@ class Estimate:
     value, low, high : float
     n                : int, rows
     undefined        : int, resamples left out because the statistic does not exist there
-    raises           : ValueError if a number is not finite, low exceeds high or n is below 1
+    raises           : ValueError if a number is not finite, low exceeds high, or n is no whole number of at least 1
 
     >>> estimate = Estimate(0.2712, 0.19, 0.3551, 80)
     >>> print(estimate)
@@ -53,12 +54,12 @@ class Estimate:
     undefined: int = field(default=0, kw_only=True)
 
     def __post_init__(self):
-        if not np.isfinite([self.value, self.low, self.high]).all():
-            raise ValueError(f"value, low and high must be finite; got {self.value}, {self.low}, {self.high}")
+        for name in ("value", "low", "high"):
+            checks.number(name, getattr(self, name))
         if self.low > self.high:
             raise ValueError(f"low must not exceed high; got {self.low} and {self.high}")
-        if self.n < 1:
-            raise ValueError(f"n must be at least 1; got {self.n}")
+        checks.whole("n", self.n, least=1)
+        checks.whole("undefined", self.undefined, least=0)
 
     @property
     def half_width(self):
@@ -80,8 +81,7 @@ class _Tested(Estimate):
 
     def __post_init__(self):
         super().__post_init__()
-        if not 0 <= self.p_value <= 1:
-            raise ValueError(f"p_value must be in [0, 1]; got {self.p_value}")
+        checks.number("p_value", self.p_value, low=0, high=1)
 
 
 @dataclass(frozen=True)
@@ -132,10 +132,8 @@ def proportion_interval(successes, n, *, level=0.95):
     >>> print(proportion_interval(0, 40))
     0.00 [0.00, 0.09]
     """
-    n = _integer("n", n, 1)
-    successes = _integer("successes", successes, 0)
-    if successes > n:
-        raise ValueError(f"successes must be at most n; got {successes} of {n}")
+    n = checks.whole("n", n, least=1, most=2**53)
+    successes = checks.whole("successes", successes, least=0, most=n)
     interval = stats.binomtest(successes, n).proportion_ci(_level(level), method="exact")
     return Estimate(successes / n, float(interval.low), float(interval.high), n)
 
@@ -160,13 +158,13 @@ def statistic_interval(statistic, *columns, groups=None, level=0.95, resamples=R
     >>> print(statistic_interval(f1, human, judge))
     0.75 [0.56, 0.88]
     """
-    if not columns:
-        raise ValueError("statistic_interval needs at least one column; got none")
-    columns = [_column(f"column {i}", column) for i, column in enumerate(columns)]
-    n = _same_length({f"column {i}": column for i, column in enumerate(columns)})
+    checks.function("statistic", statistic)
+    columns = [_column(f"column {i}", column) for i, column in enumerate(checks.listed("columns", columns))]
+    n = checks.same_length(**{f"column {i}": column for i, column in enumerate(columns)})
     codes, units = _questions(groups, n)
     try:
-        value = _one_number(statistic(*columns))
+        with np.errstate(all="ignore"):
+            value = _one_number(statistic(*columns))
     except ArithmeticError as error:
         raise ValueError(f"the statistic of all rows must be one finite number; got {error!r}") from error
     draws = []
@@ -196,9 +194,8 @@ def paired_difference(a, b, *, groups=None, level=0.95, resamples=RESAMPLES, per
     0.67 [0.33, 1.00] 0.125
     """
     a, b = _numbers("a", a, least=2), _numbers("b", b, least=2)
-    codes, units = _questions(groups, _same_length({"a": a, "b": b}))
-    permutations = _integer("permutations", permutations, 1)
-    rng = _generator(rng)
+    codes, units = _questions(groups, checks.same_length(a=a, b=b))
+    permutations, rng = _times("permutations", permutations), checks.generator(rng)
     difference = a - b
     low, high = _mean_bounds(difference, codes, units, level, resamples, rng)
     p_value = _flip_p(np.bincount(codes, weights=difference), permutations, rng)
@@ -216,9 +213,7 @@ def holm(p_values):
     >>> holm([0.01, 0.04, 0.03]).round(4).tolist()
     [0.03, 0.06, 0.06]
     """
-    p_values = _numbers("p_values", p_values)
-    if ((p_values < 0) | (p_values > 1)).any():
-        raise ValueError(f"p_values must be in [0, 1]; got {p_values.min()} .. {p_values.max()}")
+    p_values = checks.numbers("p_values", p_values, low=0, high=1)
     order = np.argsort(p_values)
     stepped = np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1)).clip(max=1)
     return stepped[np.argsort(order)]
@@ -245,14 +240,10 @@ def correlation(x, y, *, method, groups=None, level=0.95, resamples=RESAMPLES, p
     0.6
     """
     check_name("correlation method", method, ["pearson", "spearman", "kendall"])
-    x, y = _numbers("x", x, least=3), _numbers("y", y, least=3)
-    n = _same_length({"x": x, "y": y})
-    for name, values in (("x", x), ("y", y)):
-        if np.ptp(values) <= 1e-13 * np.abs(values).max():
-            raise ValueError(f"{name} must not be constant; got {n} times {values[0]}")
+    x, y = _varied("x", x, least=3), _varied("y", y, least=3)
+    n = checks.same_length(x=x, y=y)
     codes, units = _questions(groups, n)
-    permutations = _integer("permutations", permutations, 1)
-    rng = _generator(rng)
+    permutations, rng = _times("permutations", permutations), checks.generator(rng)
     test = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}[method]
     draw = {"pearson": _pearson_draws, "spearman": _spearman_draws, "kendall": _kendall_draws}[method]
     observed = test(x, y)
@@ -275,11 +266,8 @@ def largest_kendall(x, y):
     >>> round(largest_kendall([0, 0, 1, 1], [1, 2, 3, 4]), 4)   # 4 pairs in order / sqrt(4 * 6)
     0.8165
     """
-    x, y = _numbers("x", x, least=2), _numbers("y", y, least=2)
-    _same_length({"x": x, "y": y})
-    for name, values in (("x", x), ("y", y)):
-        if np.ptp(values) <= 1e-13 * np.abs(values).max():
-            raise ValueError(f"{name} must not be constant; got {len(values)} times {values[0]}")
+    x, y = _varied("x", x, least=2), _varied("y", y, least=2)
+    checks.same_length(x=x, y=y)
     return float(stats.kendalltau(np.sort(x), np.sort(y)).statistic)
 
 
@@ -296,13 +284,13 @@ def correlation_difference(a, b, target, *, method, groups=None, level=0.95, res
     source       : Efron and Tibshirani 1993, section 15.4
 
     >>> target, noise = np.arange(30), np.random.default_rng(0).normal(size=30)
-    >>> found = correlation_difference(target + noise, target + 30 * noise, target, method="pearson", resamples=999)
-    >>> found.low > 0, found.p_value
+    >>> gap = correlation_difference(target + noise, target + 30 * noise, target, method="pearson", resamples=999)
+    >>> gap.low > 0, gap.p_value
     (True, 0.002)
     """
     fixed = {"method": method, "groups": groups, "resamples": 40, "permutations": 1}
     value = correlation(a, target, **fixed).value - correlation(b, target, **fixed).value  # checks everything
-    a, b, target = (np.asarray(values, dtype=float) for values in (a, b, target))
+    a, b, target = (_varied("values", values, least=3) for values in (a, b, target))
     draw = {"pearson": _pearson_draws, "spearman": _spearman_draws, "kendall": _kendall_draws}[method]
     codes, units = _questions(groups, len(a))
     blocks = _row_counts(codes, units, resamples, level, rng)
@@ -380,10 +368,10 @@ def difference_of(value, draws, n, *, level=0.95):
 
 def _row_counts(codes, units, resamples, level, rng):
     """How often each resample holds each row, in blocks: arrays (block, n) of counts, `resamples` rows in all."""
-    resamples = _integer("resamples", resamples, 1)
+    resamples = _times("resamples", resamples)
     if resamples * (1 - _level(level)) < 2 - 1e-9:
         raise ValueError(f"resamples must be at least 2 / (1 - level) so that both tails hold one; got {resamples}")
-    rng = _generator(rng)
+    rng = checks.generator(rng)
     for block in _blocks(resamples, max(units, len(codes))):
         drawn = rng.integers(units, size=(block, units)) + units * np.arange(block)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=block * units).reshape(block, units)
@@ -538,10 +526,7 @@ def _permutation_p(x, y, method, codes, permutations, rng):
 
 def _column(name, values):
     """Values as an array with rows, none of them NaN or infinite."""
-    try:
-        values = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be rows of equal length; got a ragged list") from error
+    values = checks.as_array(name, values)
     if values.ndim == 0 or len(values) < 2:
         raise ValueError(f"{name} must have at least 2 rows; got shape {values.shape}")
     missing = pd.isna(values) if values.dtype.kind not in "fc" else ~np.isfinite(values)
@@ -551,41 +536,32 @@ def _column(name, values):
 
 
 def _numbers(name, values, least=1):
-    """Values as a (n,) float array, n at least `least`, all finite."""
-    try:
-        values = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a list of numbers; got a ragged list") from error
-    if values.ndim != 1:
-        raise ValueError(f"{name} must have one dimension; got shape {values.shape}")
-    if len(values) < least:
-        raise ValueError(f"{name} must hold at least {least} numbers; got {len(values)}")
-    if values.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be numbers; got {values.dtype}")
-    values = values.astype(float)
-    if not np.isfinite(values).all():
-        raise ValueError(f"{name} must be finite; got {int((~np.isfinite(values)).sum())} NaN or infinite")
+    """Values as a (n,) float array whose sums are numbers too."""
+    return checks.numbers(name, values, least=least, low=-LARGEST, high=LARGEST)
+
+
+def _varied(name, values, least):
+    """Values that are not constant, by a power of 2 brought to where their squares are numbers; no correlation changes by that."""
+    values = checks.numbers(name, values, least=least)
+    largest = np.abs(values).max()
+    if largest and not 1e-60 < largest < 1e60:
+        values = np.ldexp(values, -int(np.frexp(largest)[1]))
+    if np.ptp(values) <= 1e-13 * np.abs(values).max():
+        raise ValueError(f"{name} must not be constant; got {len(values)} times {values[0]}")
     return values
-
-
-def _same_length(named):
-    lengths = {name: len(values) for name, values in named.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"lengths must be equal; got {lengths}")
-    return next(iter(lengths.values()))
 
 
 def _questions(groups, n):
     """Number of each row's question and how many there are; every row its own if there are no groups."""
     if groups is None:
         return np.arange(n), n
-    groups = list(groups)
+    groups = checks.listed("groups", groups, least=0)
     if len(groups) != n:
         raise ValueError(f"groups must have one id per row; got {len(groups)} for {n} rows")
     try:
         codes, ids = pd.factorize(pd.Series(groups, dtype=object))
-    except TypeError as error:
-        raise ValueError(f"groups must be ids, such as strings or integers; got {groups[0]!r}, ...") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"groups must be ids, such as strings or integers; got {groups[0]!r:.60}, ...") from error
     if (codes < 0).any():
         raise ValueError(f"groups must not be missing; got {int((codes < 0).sum())} NaN or None")
     if len(ids) < 2:
@@ -594,33 +570,16 @@ def _questions(groups, n):
 
 
 def _uncertainty(uncertainty, correct):
-    uncertainty, correct = _numbers("uncertainty", uncertainty), _numbers("correct", correct)
-    _same_length({"uncertainty": uncertainty, "correct": correct})
-    if not np.isin(correct, (0, 1)).all():
-        raise ValueError(f"correct must be 0 or 1; got {correct[~np.isin(correct, (0, 1))][0]}")
-    return uncertainty, correct.astype(bool)
+    uncertainty, correct = checks.numbers("uncertainty", uncertainty), checks.flags("correct", correct)
+    checks.same_length(uncertainty=uncertainty, correct=correct)
+    return uncertainty, correct
 
 
-def _integer(name, value, least):
-    try:
-        number = operator.index(value)
-    except TypeError as error:
-        raise ValueError(f"{name} must be an integer; got {value!r}") from error
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}; got {number}")
-    return number
+def _times(name, value):
+    return checks.whole(name, value, least=1, most=10_000_000)
 
 
 def _level(level):
-    if not isinstance(level, Real) or not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1; got {level!r}")
+    if checks.number("level", level, above=0, high=1) == 1:
+        raise ValueError("level must be below 1; got 1")
     return level
-
-
-def _generator(rng):
-    if rng is None:
-        raise ValueError("rng must be a seed or a numpy Generator; got None, which could not be repeated")
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"rng must be a seed or a numpy Generator; got {rng!r}") from error

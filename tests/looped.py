@@ -27,7 +27,7 @@ def each(names, cases, ids=str):
                         test(**dict(zip(names, values, strict=True)), **_anew(fixtures, own, number))
                 except (Exception, pytest.fail.Exception) as error:
                     named = ids(case) if callable(ids) else repr(case)
-                    failed.append(f"{named[:300]}: {type(error).__name__}: {str(error)[:600]}")
+                    failed.append(f"{named[:300]}: {type(error).__name__}: {str(error)[:5000]}")
             assert not failed, f"{len(failed)} of {len(cases)} cases fail\n" + "\n".join(failed)
 
         signature = inspect.signature(test)

@@ -6,15 +6,11 @@ from numbers import Real
 
 import numpy as np
 
+INFINITE = float("inf")
 
-def number(name: str, value, *, low: float = -np.inf, high: float = np.inf, above: float | None = None) -> float:
-    """One finite number from `low` to `high`, and greater than `above` where that is given.
 
-    >>> number("temperature", 0, above=0)
-    Traceback (most recent call last):
-        ...
-    ValueError: temperature must be above 0; got 0
-    """
+def number(name: str, value, *, low: float = -INFINITE, high: float = INFINITE, above: float | None = None) -> float:
+    """One finite number from `low` to `high`, and greater than `above` where that is given."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not _is_finite(value):
         raise ValueError(f"{name} must be one finite number; got {value!r:.60}")
     if above is not None and value <= above:
@@ -24,17 +20,14 @@ def number(name: str, value, *, low: float = -np.inf, high: float = np.inf, abov
     return float(value)
 
 
-def whole(name: str, value, *, least: int | None = None, most: int | None = None) -> int:
+def whole(name: str, value, *, least: float = -INFINITE, most: float = INFINITE) -> int:
     """One whole number from `least` to `most`; True and False are none."""
     try:
-        if isinstance(value, bool | np.bool_):
-            raise TypeError
-        result = operator.index(value)
+        result = operator.index(value if not isinstance(value, bool | np.bool_) else "")
     except TypeError:
         raise ValueError(f"{name} must be a whole number; got {value!r:.60}") from None
-    low, high = -np.inf if least is None else least, np.inf if most is None else most
-    if not low <= result <= high:
-        raise ValueError(f"{name} must be a whole number {_range(low, high, 'of ')}; got {result}")
+    if not least <= result <= most:
+        raise ValueError(f"{name} must be a whole number {_range(least, most, 'of ')}; got {result}")
     return result
 
 
@@ -45,19 +38,11 @@ def flag(name: str, value) -> bool:
     return bool(value)
 
 
-def numbers(
-    name: str, values, *, dimensions: int = 1, least: int = 1, low: float = -np.inf, high: float = np.inf, finite=True
-) -> np.ndarray:
-    """Values as a float array with that many dimensions and at least `least` entries, each from `low` to `high`.
-
-    finite : False lets NaN and infinite values pass
-
-    >>> numbers("scores", [0.5, 2], high=1)
-    Traceback (most recent call last):
-        ...
-    ValueError: scores must be at most 1; got 2.0
-    """
-    array = _array(name, values)
+def numbers(name: str, values, *, dimensions=1, least=1, low=-INFINITE, high=INFINITE, finite=True) -> np.ndarray:
+    """A float array of that shape, at least `least` entries from `low` to `high`; finite=False lets NaN and infinity pass."""
+    array = as_array(name, values)
+    if not array.ndim:
+        raise ValueError(f"{name} must be a list of numbers; got {values!r:.60}")
     if array.ndim != dimensions:
         raise ValueError(f"{name} must have {dimensions} dimension(s); got shape {array.shape}")
     if array.size < least:
@@ -67,26 +52,30 @@ def numbers(
     array = array.astype(float)
     if finite and not (fine := np.isfinite(array)).all():
         raise ValueError(f"{name} must be finite; got {int((~fine).sum())} NaN or infinite of {array.size}")
-    outside = (array < low) | (array > high)
-    if outside.any():
+    if (outside := (array < low) | (array > high)).any():
         raise ValueError(f"{name} must be {_range(low, high)}; got {array[outside][0]}")
     return array
 
 
+def wholes(name: str, values, *, dimensions: int = 1, high: int = 2**53) -> np.ndarray:
+    """Values as a filled int array of whole numbers, each from 0 to `high`."""
+    array = numbers(name, values, dimensions=dimensions, low=0, high=high)
+    if (kind := np.asarray(values).dtype).kind not in "iu":
+        raise ValueError(f"{name} must be whole numbers; got {kind}")
+    return array.astype(int)
+
+
 def log_likelihoods(name: str, values, *, rounding: float = 1e-6) -> np.ndarray:
     """Values as a filled (n,) float array of nats, at most 0; what rounding carried above 0 is 0."""
-    array = numbers(name, values)
+    array = numbers(name, values, low=-1e200)  # so that their sums are numbers
     if array.max() > rounding:
         raise ValueError(f"{name} must be at most 0; got {array.max()}: is the sign right?")
     return np.minimum(0.0, array)
 
 
-def flags(name: str, values, *, dimensions: int = 1, least: int = 1) -> np.ndarray:
-    """Values as a bool array; they are True and False or 0 and 1."""
-    array = numbers(name, values, dimensions=dimensions, least=least, finite=False)
-    if not (known := np.isin(array, (0, 1))).all():
-        raise ValueError(f"{name} must be True and False; got {array[~known][0]}")
-    return array.astype(bool)
+def flags(name: str, values, *, dimensions: int = 1) -> np.ndarray:
+    """Values as a filled bool array; they are True and False or 0 and 1."""
+    return members(name, numbers(name, values, dimensions=dimensions, finite=False), (0, 1)).astype(bool)
 
 
 def members(name: str, values: np.ndarray, allowed: Collection) -> np.ndarray:
@@ -97,37 +86,28 @@ def members(name: str, values: np.ndarray, allowed: Collection) -> np.ndarray:
     return values
 
 
-def square(name: str, matrix, *, low: float = -np.inf, high: float = np.inf) -> np.ndarray:
-    """A filled (n, n) float matrix, all finite, each number from `low` to `high`."""
-    array = numbers(name, matrix, dimensions=2, low=low, high=high)
+def square(name: str, matrix, **limits) -> np.ndarray:
+    """A filled (n, n) float matrix, all finite, within the limits of `numbers`."""
+    array = numbers(name, matrix, dimensions=2, **limits)
     if array.shape[0] != array.shape[1]:
         raise ValueError(f"{name} must be an (n, n) matrix; got shape {array.shape}")
     return array
 
 
-def symmetric(name: str, matrix, *, rounding: float = 1e-6, low: float = -np.inf, high: float = np.inf) -> np.ndarray:
+def symmetric(name: str, matrix, *, rounding: float = 1e-6, **limits) -> np.ndarray:
     """A filled (n, n) float matrix that equals its mirror image."""
-    array = square(name, matrix, low=low, high=high)
+    array = square(name, matrix, **limits)
     if (apart := np.abs(array - array.T).max()) > rounding:
         raise ValueError(f"{name} must be symmetric; got values that differ by up to {apart} from their mirror image")
     return array
 
 
 def listed(name: str, values, *, least: int = 1, of: type | None = None) -> list:
-    """Values as a list with at least `least` entries, all of type `of`; a string, a set or a mapping is none.
-
-    >>> listed("answers", "Paris")
-    Traceback (most recent call last):
-        ...
-    ValueError: answers must be a list; got str; write [answers] for a single one
-    """
+    """Values as a list with at least `least` entries, all of type `of`; a string, a set or a mapping is none."""
     if isinstance(values, str | bytes | set | frozenset | Mapping) or not isinstance(values, Iterable):
-        hint = f"; write [{name}] for a single one" if isinstance(values, str) else ""
+        hint = f"; write [{name}] for a single one" if isinstance(values, str) and name.isidentifier() else ""
         raise ValueError(f"{name} must be a list; got {type(values).__name__}{hint}")
-    try:
-        values = list(values)
-    except TypeError:  # an array without dimensions
-        raise ValueError(f"{name} must be a list; got one {type(values).__name__} that holds no list") from None
+    values = [] if isinstance(values, np.ndarray) and not values.ndim else list(values)
     if len(values) < least:
         raise ValueError(f"{name} must hold at least {least}; got {len(values) or 'none'}")
     if of is not None and (other := [value for value in values if not isinstance(value, of)]):
@@ -146,7 +126,11 @@ def text(name: str, value, *, empty: bool = True) -> str:
 
 def texts(name: str, values, *, least: int = 1, empty: bool = True) -> list[str]:
     """Values as a list of strings; a bare string is none."""
-    return [text(f"{name}[{i}]", value, empty=empty) for i, value in enumerate(listed(name, values, least=least))]
+    values = listed(name, values, least=least)
+    for place, value in enumerate(values):
+        if not isinstance(value, str) or not (value or empty):
+            text(f"{name}[{place}]", value, empty=empty)
+    return values
 
 
 def same_length(**named: Collection) -> int:
@@ -169,18 +153,16 @@ def distinct(name: str, values: Iterable) -> list:
     return values
 
 
-def mapping(name: str, value) -> Mapping:
-    """A mapping, such as a dict."""
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{name} must be a mapping; got {type(value).__name__}")
+def kind(name: str, value, wanted: type, called: str):
+    """A value of that type: a mapping, a question, ..."""
+    if not isinstance(value, wanted):
+        raise ValueError(f"{name} must be {called}; got {type(value).__name__}")
     return value
 
 
 def function(name: str, value) -> Callable:
     """Something that can be called."""
-    if not callable(value):
-        raise ValueError(f"{name} must be a function; got {type(value).__name__}")
-    return value
+    return kind(name, value, Callable, "a function")
 
 
 def generator(rng) -> np.random.Generator:
@@ -193,7 +175,8 @@ def generator(rng) -> np.random.Generator:
         raise ValueError(f"rng must be a seed or a numpy Generator; got {rng!r:.60}") from error
 
 
-def _array(name: str, values) -> np.ndarray:
+def as_array(name: str, values) -> np.ndarray:
+    """Values as numpy holds them, if it can."""
     try:
         return np.asarray(values)
     except OverflowError:
@@ -212,6 +195,6 @@ def _is_finite(value) -> bool:
 
 
 def _range(low: float, high: float, before: str = "") -> str:
-    if high == np.inf:
+    if high == INFINITE:
         return f"{before}at least {low}"
-    return f"{before}at most {high}" if low == -np.inf else f"from {low} to {high}"
+    return f"{before}at most {high}" if low == -INFINITE else f"from {low} to {high}"

@@ -25,8 +25,7 @@ def split_sentences(text):
     ['Dr. Ada J. Hill left in 1901.', 'Why?', 'Nobody knows.']
     """
     text, sentences, start = " ".join(checks.text("text", text).split()), [], 0
-    if not text:
-        raise ValueError("text must hold at least one word; got a blank one")
+    checks.text("text without its white space", text, empty=False)
     for end in SENTENCE_END.finditer(text):
         if not ABBREVIATION.search(text, start, end.end()):
             sentences.append(text[start : end.end()])

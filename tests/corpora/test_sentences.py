@@ -47,5 +47,5 @@ def test_sentences_lose_nothing(text):
 
 @each("text", ["", " \n", None, ["a"]])
 def test_sentences_refuse(text):
-    with pytest.raises(ValueError, match=r"text must (be a string|hold at least one word); got"):
+    with pytest.raises(ValueError, match=r"text .*must be a .*string; got"):
         split_sentences(text)

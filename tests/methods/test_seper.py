@@ -107,12 +107,12 @@ def test_cluster_follows_its_rule(entails):
 @each(
     ("entails", "message"),
     [
-        (np.ones((2, 3), bool), r"\(N, N\).*got shape \(2, 3\)"),
+        (np.ones((2, 3), bool), r"entails must be an \(n, n\) matrix; got shape \(2, 3\)"),
         (np.ones(3, bool), r"got shape \(3,\)"),
         (np.zeros((0, 0), bool), r"got shape \(0, 0\)"),
         ([], r"got shape \(0,\)"),
-        ([[1.0, 0.9], [0.9, 1.0]], r"True and False; got 0\.9"),
-        ([[1, np.nan], [1, 1]], "True and False; got nan"),
+        ([[1.0, 0.9], [0.9, 1.0]], r"entails must be 0 or 1; got 0\.9"),
+        ([[1, np.nan], [1, 1]], "s must be 0 or 1; got nan"),
         ([["a", "b"], ["c", "d"]], "must be numbers"),
         ([[True], [True, False]], "ragged"),
     ],
@@ -160,9 +160,9 @@ def test_samples_that_cannot_happen_have_a_frequency_but_no_likelihood():
 @each(
     ("log_likelihood", "message"),
     [
-        ([], r"log_likelihood must be filled .* got shape \(0,\)"),
-        (-1.0, r"got shape \(\)"),
-        ([[-1.0, -2.0]], r"got shape \(1, 2\)"),
+        ([], r"log_likelihood must hold at least 1 number\(s\); got shape \(0,\)"),
+        (-1.0, r"log_likelihood must be a list of numbers; got -1\.0"),
+        ([[-1.0, -2.0]], r"log_likelihood must have 1 dimension\(s\); got shape \(1, 2\)"),
         ([-1.0, np.nan], "NaN"),
         ([-1.0, np.inf], r"\+inf"),
         ([-1.0, None], "must be numbers"),
@@ -190,12 +190,12 @@ def test_weights_of_clusters_by_hand():
 @each(
     ("clusters", "message"),
     [
-        ([0, 1], "got 2 for 3 samples"),
-        ([0.0, 1.0, 0.0], "whole numbers of 0 and above; got float64"),
-        ([0, -1, 0], "least -1"),
+        ([0, 1], "lengths must be equal; got 2 clusters, 3 samples"),
+        ([0.0, 1.0, 0.0], "clusters must be whole numbers; got float64"),
+        ([0, -1, 0], r"clusters must be from 0 to 9007199254740992; got -1\.0"),
         ([True, False, True], "got bool"),
         ([[0, 1, 0]], r"got shape \(1, 3\)"),
-        ([], r"clusters must be filled"),
+        ([], r"clusters must hold at least 1 number\(s\); got shape \(0,\)"),
     ],
 )
 def test_bad_clusters_are_refused(clusters, message):
@@ -313,13 +313,13 @@ def test_one_sample_is_believed_entirely(weighting):
 @each(
     ("kernel", "options", "message"),
     [
-        ([0.5, 0.5], {}, r"kernel must be filled and have 2 .* got shape \(2,\)"),
-        ([[0.5]], {}, r"N = 2 samples; got shape \(1, 1\)"),
-        ([[0.5, 0.5]], {}, r"got shape \(1, 2\)"),
+        ([0.5, 0.5], {}, r"kernel must have 2 dimension\(s\); got shape \(2,\)"),
+        ([[0.5]], {}, "lengths must be equal; got 1 kernel, 2 samples"),
+        ([[0.5, 0.5]], {}, "lengths must be equal; got 1 kernel, 2 samples"),
         ([[], []], {}, r"got shape \(2, 0\)"),
-        ([[0.5], [1.1]], {}, r"\[0, 1\]; got values from 0\.5 to 1\.1"),
-        ([[-0.1], [1.0]], {}, "got values from -0.1"),
-        ([[0.5], [np.nan]], {}, "got values from nan"),
+        ([[0.5], [1.1]], {}, r"kernel must be from 0 to 1; got 1\.1"),
+        ([[-0.1], [1.0]], {}, r"kernel must be from 0 to 1; got -0\.1"),
+        ([[0.5], [np.nan]], {}, "kernel must be finite; got 1 NaN or infinite of 2"),
         ([["0.5"], ["1"]], {}, "must be numbers"),
         ([[0.5], [0.5, 0.1]], {}, "ragged"),
         ([[0.5], [0.5]], {"over_answers": "any"}, "unknown over_answers 'any'"),
@@ -373,8 +373,8 @@ def test_hard_equals_the_authors_code_where_that_is_right(case):
         ([1, 2], [[True], [True]], {}, "for 2 clusters with ids up to 2"),
         ([0, 1], [True, False], {}, r"got shape \(2,\)"),
         ([0, 1], [[], []], {}, r"got shape \(2, 0\)"),
-        ([0, 1], [[0.8], [0.1]], {}, r"True and False; got 0\.8"),
-        ([0, 1], [[np.nan], [1.0]], {}, "True and False; got nan"),
+        ([0, 1], [[0.8], [0.1]], {}, r"matches must be 0 or 1; got 0\.8"),
+        ([0, 1], [[np.nan], [1.0]], {}, "s must be 0 or 1; got nan"),
         ([0, 1], [[True], [False]], {"over_answers": "all"}, "unknown over_answers 'all'"),
         ([0, 1], [[True], [False]], {"weighting": "uniform"}, "unknown weighting 'uniform'"),
     ],
@@ -416,7 +416,7 @@ def test_the_papers_worked_cases_by_frequency():
 
 @each("wrong", [np.nan, np.inf, -0.1, 1.1, None, "0.5", [0.5]])
 def test_utility_refuses(wrong):
-    with pytest.raises(ValueError, match="after must be one number"):
+    with pytest.raises(ValueError, match="after must be"):
         utility(wrong, 0.5)
-    with pytest.raises(ValueError, match="before must be one number"):
+    with pytest.raises(ValueError, match="before must be"):
         utility(0.5, wrong)
