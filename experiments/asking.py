@@ -16,13 +16,18 @@ from rag_utils.prompts import Prompt, prompt_text
 GOLD, NEGATIVE = "gold", "hard negative"
 
 
+FINGERPRINTS: dict[str, str] = {}  # of the readers that this process has loaded, by profile: rows of others are refused
+
+
 @cache
 def reader(profile: str, mode: str, chapter: str | None = None) -> LanguageModel:
     """The profile's reader, loaded once per process; arguments as in `lm.load`.
 
     chapter : whose recordings the calls belong to; None for calls that see the text of a benchmark
     """
-    return lm.load(profile, mode=mode, chapter=chapter)
+    model = lm.load(profile, mode=mode, chapter=chapter)
+    FINGERPRINTS[model.profile.name] = model.fingerprint
+    return model
 
 
 def facts(**models: LanguageModel) -> dict:

@@ -92,7 +92,7 @@ def kept(chapter: str, name: str) -> Kept:
 
     raises : TableError naming the file if it is missing or damaged
     """
-    _trace(_tracked(chapter, name))
+    _trace(chapter, _tracked(chapter, name))
     return load(_tracked(chapter, name))
 
 
@@ -213,7 +213,7 @@ def _stored(chapter: str, name: str, wanted: Kept) -> Kept:
             kept = load(path)
             differences = list(_differences(kept, wanted))
             if not differences:
-                _trace(path)
+                _trace(chapter, path)
                 return kept
             apart = apart or differences
     was = f"were measured with {'; '.join(apart)}" if apart else "are not kept"
@@ -284,10 +284,11 @@ def _shown(kept: Kept) -> pd.DataFrame:
     return rows
 
 
-def _trace(path: Path) -> None:
+def _trace(chapter: str, path: Path) -> None:
     if os.environ.get(TRACE):
-        with open(os.environ[TRACE], "a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"table": str(path)}) + "\n")
+        line = json.dumps({"chapter": chapter, "table": str(path), "fingerprint": "", "keys": []}) + "\n"
+        with open(os.environ[TRACE], "ab", buffering=0) as stream:
+            stream.write(line.encode())
 
 
 def _is_prompt(key: str) -> bool:

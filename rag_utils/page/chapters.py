@@ -6,9 +6,13 @@ random ids are taken out, so that executing twice gives the same bytes.
 
 import hashlib
 import json
+import logging
 import os
 import shlex
+import subprocess
+import sys
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -17,17 +21,18 @@ from rag_utils.base import imports, sealed
 from rag_utils.base.cache import ROOT, make_dir
 from rag_utils.base.names import check_name
 from rag_utils.base.progress import TERMINAL, terminal_name
-from rag_utils.engine import weights
+from rag_utils.engine import recordings, weights
 from rag_utils.page import parameters as parameters_of
 
 SOURCES = ROOT / "notebooks"
 BOOK = ROOT / "book"
 RUNS = ROOT / "runs"
 STAMPS = ROOT / "_build" / "stamps"
-RECORDINGS = ROOT / "data" / "recordings"
 RESULTS = ROOT / "data" / "results"
 UNCOMPUTED = ("Unmeasured", "RecordingError")  # what a cell stops with where mode "live" would go on
-KERNEL = ("--log-level=ERROR",)  # no line about its own transport on standard error
+KERNEL = (
+    "--log-level=CRITICAL",
+)  # nothing of its own on standard error: no line on its transport, no traceback after Ctrl-C
 
 
 class ChapterError(RuntimeError):
@@ -61,12 +66,17 @@ def parameters(chapter: str) -> dict[str, object]:
     return parameters_of.defaults(chapter, source(chapter))
 
 
+def ranges(chapter: str) -> dict[str, dict]:
+    """What the chapter's parameters may be."""
+    return parameters_of.ranges(SOURCES, chapter)
+
+
 def checked(chapter: str, given: dict[str, object]) -> dict[str, object]:
     """`given`, if the chapter has parameters of these names and types, and may take these values.
 
     raises : ValueError with the near names, or naming the type or the range that was wanted
     """
-    return parameters_of.checked(chapter, given, parameters(chapter), parameters_of.ranges(SOURCES, chapter))
+    return parameters_of.checked(chapter, given, parameters(chapter), ranges(chapter))
 
 
 def run(chapter: str, given: dict[str, object] | None = None, *, output: Path | None = None) -> Path:
@@ -117,28 +127,66 @@ def prepare(*, say=print) -> None:
         weights.embedded_directory()
 
 
+def verify(*words: str) -> int:
+    """`experiments.verify` in a process of its own, for this package imports no experiment; its exit status."""
+    with _environment({"TQDM_DISABLE": "1"}):
+        return subprocess.run([sys.executable, "-m", "experiments.verify", *words], cwd=ROOT).returncode
+
+
+def seal(chapter: str, *, say=print) -> None:
+    """Make tracked files of what a chapter reads: its tables in `data/results`, its calls in `data/recordings`.
+
+    The page is made from recordings with its own parameters first, and tells what it read; then its tables are computed again where they
+    are made from recordings, which tells what that reads. Nothing else writes to these two folders.
+
+    raises : ChapterError if the page cannot be made or a table cannot be copied or computed again
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder, "trace.jsonl")
+        with _environment({recordings.TRACE: str(trace)}):
+            run(chapter)
+            if verify("--adopt", chapter, str(trace)) or verify("--recorded", chapter):
+                raise ChapterError(
+                    f"{chapter} is not sealed: a table cannot be copied, or its function returns another"
+                )
+        keys = recordings.traced(trace, chapter)
+        say(f"{sealed.relative(recordings.seal(chapter, keys))}: {len(keys)} calls")
+
+
 def _execute(chapter: str, given: dict, scratch: Path) -> None:
     import papermill
 
     terminal = terminal_name()
     settings = {"PYTHONHASHSEED": "0", "JUPYTER_PLATFORM_DIRS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     settings |= {TERMINAL: terminal} if terminal else {"TQDM_DISABLE": "1"}
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
+    for name in (
+        "papermill",
+        "asyncio",
+    ):  # what they would log is raised, or is the end of a kernel that Ctrl-C stopped
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        papermill.execute_notebook(
-            str(SOURCES / f"{chapter}.ipynb"),
-            str(scratch),
-            parameters=given,
-            kernel_name="python3",
-            cwd=str(BOOK),
-            progress_bar=False,
-            log_output=False,
-            extra_arguments=list(KERNEL),
-        )
+        with _environment(settings):
+            papermill.execute_notebook(
+                str(SOURCES / f"{chapter}.ipynb"),
+                str(scratch),
+                parameters=given,
+                kernel_name="python3",
+                cwd=str(BOOK),
+                progress_bar=False,
+                log_output=False,
+                extra_arguments=list(KERNEL),
+            )
     except papermill.PapermillExecutionError as error:
         said = f"{chapter}, cell {error.exec_count}: {error.ename}: {error.evalue}"
         raise ChapterError(f"{said}{_what_to_do(chapter, given, error.ename)}") from error
+
+
+@contextmanager
+def _environment(settings: dict[str, str]):
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)

@@ -12,11 +12,14 @@ from rag_utils.corpora import manifest
 from rag_utils.engine import profiles
 from rag_utils.engine.recordings import RecordingError
 from rag_utils.engine.weights import WeightsError
-from rag_utils.page import chapters
+from rag_utils.page import chapters, parameters
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False)
 data = typer.Typer(no_args_is_help=True, help="The public benchmarks: where they are, and how to get them.")
 app.add_typer(data, name="data")
+
+
+STOPPED = 130  # the exit status after Ctrl-C
 
 
 class Mode(StrEnum):
@@ -50,6 +53,24 @@ def run(
 
 
 @app.command()
+def seal(chapter: Annotated[str, typer.Argument(help="A chapter that was run live with its own parameters.")]) -> None:
+    """Make tracked files of what a chapter reads: its numbers in data/results, its calls in data/recordings."""
+    chapters.parameters(chapter)
+    chapters.prepare(say=lambda text: typer.echo(text, err=True))
+    chapters.seal(chapter, say=typer.echo)
+
+
+@app.command()
+def verify(
+    chapter: Annotated[str | None, typer.Argument(help="A chapter; all of them without.")] = None,
+) -> None:
+    """Compute some rows of every committed table again and compare; needs RAG_COMPANION_DATA for those of benchmarks."""
+    if chapter is not None:
+        chapters.parameters(chapter)
+    raise typer.Exit(chapters.verify(*([chapter] if chapter else [])))
+
+
+@app.command()
 def build() -> None:
     """Execute every chapter that changed since it was last executed here."""
     chapters.build(say=typer.echo)
@@ -60,8 +81,9 @@ def list_chapters() -> None:
     """The chapters and their parameters."""
     for chapter in chapters.names():
         typer.echo(chapter)
+        may = chapters.ranges(chapter)
         for name, default in chapters.parameters(chapter).items():
-            typer.echo(f"  -p {name}={default!r}")
+            typer.echo(f"  -p {name}={default!r}  {parameters.said(may.get(name, {}))}".rstrip())
 
 
 @app.command(name="profiles")
@@ -96,9 +118,13 @@ def _assignment(text: str) -> tuple[str, object]:
 
 
 def main() -> None:
-    """Run the command; an error that the reader can mend is one sentence, not a traceback."""
+    """Run the command; an error that the reader can mend is one sentence, not a traceback, and so is Ctrl-C."""
     try:
         app()
+    except SystemExit as end:
+        if end.code == STOPPED:
+            print("\nrag-companion: stopped; what was computed so far is kept", file=sys.stderr)
+        raise
     except (ValueError, CacheError, RecordingError, WeightsError, chapters.ChapterError) as error:
         sys.exit(f"rag-companion: {error}")
 

@@ -61,6 +61,18 @@ def checked(chapter: str, given: dict, default: dict, may: dict[str, dict]) -> d
     return values
 
 
+def said(may: dict) -> str:
+    """What a parameter may be, in words.
+
+    >>> said({"from": 20, "to": 240})
+    '20 to 240'
+    """
+    if "from" in may:
+        return f"{may['from']} to {may['to']}" + (f", below {may['below']}" if "below" in may else "")
+    of = may.get("of", "")
+    return of if isinstance(of, str) else ", ".join(of)
+
+
 def _allowed(what: str, name: str, value, may: dict):
     """The value, if it and what is in it may be there."""
     if isinstance(value, list | dict) and len(value) < may.get("least", 1):
@@ -72,7 +84,7 @@ def _allowed(what: str, name: str, value, may: dict):
     if isinstance(value, dict):
         parts = {check_name(what, key, may): part for key, part in value.items()}
         return {key: _allowed(f"{what}, {key},", name, part, may[key]) for key, part in parts.items()}
-    if isinstance(value, str):
+    if isinstance(value, str) and "from" not in may:
         return _allowed_name(what, name, value, may)
     if "from" in may:
         low, high = may["from"], may["to"]
@@ -84,13 +96,13 @@ def _allowed(what: str, name: str, value, may: dict):
 
 
 def _allowed_name(what: str, name: str, value: str, may: dict) -> str:
-    if name == "mode":
-        return check_name(what, value, MODES)
-    if name.endswith("profile") or may.get("of") == "profiles":
-        return profiles.get(value).name
-    if name.endswith("prompt"):
-        prompts.load(value)
-        return str(Path(value).absolute()) if value.endswith(prompts.EXTENSION) else value
-    if may.get("of") == "metrics":
-        return check_name(what, value, answers.METRICS)
-    return check_name(what, value, may["of"]) if "of" in may else value
+    try:
+        if name.endswith("profile") or may.get("of") == "profiles":
+            return profiles.get(value).name
+        if name.endswith("prompt"):
+            prompts.load(value)
+            return str(Path(value).absolute()) if value.endswith(prompts.EXTENSION) else value
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error
+    known = MODES if name == "mode" else answers.METRICS if may.get("of") == "metrics" else may.get("of")
+    return check_name(what, value, known) if known else value

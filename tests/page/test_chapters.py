@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -16,6 +17,8 @@ import pytest
 import tiny
 from typer.testing import CliRunner
 
+from rag_utils.base import sealed
+from rag_utils.base.cache import ROOT as REPOSITORY
 from rag_utils.page import chapters, cli
 
 CELLS = """
@@ -26,6 +29,16 @@ print("two", file=sys.stderr)
 print(number * 2)
 _ = plt.figure(figsize=(1, 1)).subplots().plot([1, 2])
 """
+
+
+PLACES = {
+    "ROOT": "",
+    "SOURCES": "notebooks",
+    "BOOK": "book",
+    "RUNS": "runs",
+    "STAMPS": "stamps",
+    "RESULTS": "data/results",
+}
 
 
 def notebook(parameters: str, code: str) -> nbformat.NotebookNode:
@@ -48,16 +61,7 @@ def book(tmp_path, monkeypatch):
         (tmp_path / name).mkdir(parents=True)
     nbformat.write(notebook('number = 1\nwords = "x"\nmode = "replay"', CELLS), tmp_path / "notebooks/01_good.ipynb")
     nbformat.write(notebook("number = 1", "1 / 0"), tmp_path / "notebooks/02_broken.ipynb")
-    places = {
-        "ROOT": "",
-        "SOURCES": "notebooks",
-        "BOOK": "book",
-        "RUNS": "runs",
-        "STAMPS": "stamps",
-        "RECORDINGS": "data/recordings",
-        "RESULTS": "data/results",
-    }
-    for name, place in places.items():
+    for name, place in PLACES.items():
         monkeypatch.setattr(chapters, name, tmp_path / place)
     monkeypatch.setattr(chapters.weights, "embedded_is_ready", lambda: True)  # these chapters need no model
     return tmp_path
@@ -169,6 +173,11 @@ def test_an_error_is_one_sentence_and_not_a_traceback():
     )
 
 
+def test_a_missing_argument_is_said_with_the_usage():
+    done = subprocess.run([sys.executable, "-m", "rag_utils.page.cli", "run"], capture_output=True, text=True)
+    assert done.returncode == 2 and "Missing argument" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_a_parameters_cell_may_hold_only_literals(book):
     nbformat.write(notebook("number = 1 + 1", "1"), book / "notebooks/03.ipynb")
     with pytest.raises(ValueError, match="only lines such as name = literal"):
@@ -193,17 +202,17 @@ print(chapters.run("03_live", {{"mode": "live"}}))
 """
 
 
+@pytest.mark.slow
 def test_a_killed_live_run_loses_nothing_and_leaves_no_half_notebook(book):
-    """kill -9 at random moments of a real live run, then again; KILLS sets how often (3, since each takes seconds)."""
+    """kill -9 at random moments of a real live run, then again; KILLS sets how often (2, since each takes seconds)."""
     model = tiny.llama(book / "model")
     nbformat.write(
         notebook('mode = "replay"', LIVE.format(cache=book / "cache", model=model.reader)),
         book / "notebooks/03_live.ipynb",
     )
-    names = ("ROOT", "SOURCES", "BOOK", "RUNS", "STAMPS", "RECORDINGS", "RESULTS")
-    code = RUN.format(places={name: str(getattr(chapters, name)) for name in names})
+    code = RUN.format(places={name: str(getattr(chapters, name)) for name in PLACES})
     path, moments, before = book / "cache/recordings/calls.sqlite", random.Random(0), set()
-    for _ in range(int(os.environ.get("KILLS", "3"))):
+    for _ in range(int(os.environ.get("KILLS", "2"))):
         process = subprocess.Popen(
             [sys.executable, "-c", code], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -232,6 +241,214 @@ def _recorded(path: Path) -> set[str]:
         return set()
     with closing(sqlite3.connect(path)) as connection:
         return {key for (key,) in connection.execute("SELECT key FROM replies")}
+
+
+COMMAND = """
+import sys
+from pathlib import Path
+from rag_utils.page import chapters, cli
+for name, place in {places!r}.items():
+    setattr(chapters, name, Path(place))
+chapters.weights.embedded_is_ready = lambda: True
+sys.argv = ["rag-companion", *{words!r}]
+cli.main()
+"""
+WAITING = """
+from pathlib import Path
+import time
+Path("begun").touch()
+time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize("words", [["run", "04_waiting"], ["run", "04_waiting", "--mode", "live"], ["build"]])
+def test_ctrl_c_ends_in_one_line_and_leaves_nothing(book, words):
+    """A real SIGINT, to the command alone or, as a terminal sends it, to all of its processes."""
+    nbformat.write(notebook('number = 1\nmode = "replay"', WAITING), book / "notebooks/04_waiting.ipynb")
+    for name in ("01_good", "02_broken"):
+        (book / f"notebooks/{name}.ipynb").unlink()
+    code = COMMAND.format(places={name: str(getattr(chapters, name)) for name in PLACES}, words=words)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 60
+    while not (book / "book/begun").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT) if words == ["build"] else process.send_signal(signal.SIGINT)
+    said, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    told = told.removeprefix("04_waiting: executing, mode live\n")
+    assert told == "\nrag-companion: stopped; what was computed so far is kept\n"
+    assert said == ("04_waiting: executing\n" if words == ["build"] else "")
+    assert list((book / "runs").iterdir()) == [] and _kernels(book) == []
+    assert [path.name for path in (book / "book").iterdir()] == ["begun"] and not (book / "stamps").exists()
+
+
+def test_no_kernel_speaks_of_its_transport(book):
+    code = COMMAND.format(places={name: str(getattr(chapters, name)) for name in PLACES}, words=["run", "01_good"])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "book/01_good.ipynb\n", "")
+
+
+# --- what a chapter stands on ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def rebuilt(book, monkeypatch):
+    """Two chapters in a small copy of the house, built; a function that changes a file and says which are built again."""
+    files = {
+        "rag_utils/__init__.py": "",
+        "rag_utils/stats.py": "from rag_utils import base\n",
+        "rag_utils/base.py": "",
+        "rag_utils/lonely.py": "",
+        "experiments/__init__.py": "",
+        "experiments/table.py": "",
+        "experiments/first/__init__.py": "",
+        "experiments/first/rows.py": "from experiments import table\nfrom rag_utils.stats import base\n",
+        "experiments/second/__init__.py": "",
+        "experiments/second/rows.py": "from experiments import table\n",
+        "data/companion/questions.jsonl": "{}",
+        "data/published/erag_table1.csv": "a",
+        "data/published/seper_table1.csv": "a",
+        "data/recordings/01_first.jsonl": "{}",
+        "data/recordings/02_second.jsonl": "{}",
+        "benchmarks/engine.json": "{}",
+        "requirements.lock": "",
+    }
+    for name, content in files.items():
+        (book / name).parent.mkdir(parents=True, exist_ok=True)
+        (book / name).write_text(content)
+    for name in ("01_good", "02_broken"):
+        (book / f"notebooks/{name}.ipynb").unlink()
+    first = notebook("number = 1", 'from experiments.first import rows\nreport = "erag_table1"')
+    second = notebook("number = 1", 'import experiments.second.rows as rows\nname = "engine.json"\nother = "01_first"')
+    nbformat.write(first, book / "notebooks/01_first.ipynb")
+    nbformat.write(second, book / "notebooks/02_second.ipynb")
+    monkeypatch.setattr(chapters, "run", lambda name: (book / f"book/{name}.ipynb").write_text("{}"))
+
+    def build():
+        said = []
+        chapters.build(say=said.append)
+        return [line.partition(":")[0] for line in said if line.endswith("executing")]
+
+    def change(name):
+        path = book / name
+        path.write_text(path.read_text() + "\n")
+        return build()
+
+    assert build() == ["01_first", "02_second"] and build() == []
+    return change
+
+
+def test_a_chapter_is_built_again_when_what_it_stands_on_changed_and_not_otherwise(rebuilt, book):
+    first, second = "01_first", "02_second"
+    for name, expected in {
+        "experiments/first/rows.py": [first],
+        "experiments/second/rows.py": [second],
+        "experiments/second/__init__.py": [second],
+        "experiments/table.py": [first, second],
+        "rag_utils/stats.py": [first],
+        "rag_utils/base.py": [first],
+        "rag_utils/__init__.py": [first],
+        "rag_utils/lonely.py": [],
+        "data/companion/questions.jsonl": [first, second],
+        "data/published/erag_table1.csv": [first],
+        "data/published/seper_table1.csv": [],
+        "data/recordings/01_first.jsonl": [first, second],  # the second mentions the first
+        "data/recordings/02_second.jsonl": [second],
+        "benchmarks/engine.json": [second],
+        "requirements.lock": [first, second],
+        "notebooks/01_first.ipynb": [first],
+        "book/02_second.ipynb": [second],
+    }.items():
+        assert rebuilt(name) == expected, name
+    (book / "stamps/01_first.json").write_text('{"inputs": ')
+    (book / "rag_utils/new.py").write_text("")
+    assert rebuilt("rag_utils/new.py") == [first], "a damaged stamp says nothing"
+
+
+def test_the_chapters_stand_on_what_they_use():
+    root = chapters.ROOT
+    paths = {name: {path.relative_to(root).as_posix() for path in chapters.inputs(name)} for name in chapters.names()}
+    for name, files in paths.items():
+        assert {f"notebooks/{name}.ipynb", "data/companion/questions.jsonl", "rag_utils/lm.py"} <= files, name
+        others = {file.split("/")[2] for file in files if file.startswith("data/results/")} - {name}
+        assert others == set(), f"{name} stands on the numbers of {others}"
+    reading = [name for name, files in paths.items() if "rag_utils/stats.py" in files]
+    assert len(reading) >= 8
+    folders = {path.parent.name for path in (root / "experiments").glob("*/__init__.py")}
+    used = {
+        name: {folder for folder in folders if f"experiments/{folder}/__init__.py" in paths[name]} for name in paths
+    }
+    assert set().union(*used.values()) == folders
+
+
+def test_a_damaged_notebook_is_said(book):
+    for content in ("", "{", "[]", '{"cells": 3}', "\0"):
+        (book / "notebooks/01_good.ipynb").write_text(content)
+        with pytest.raises(ValueError, match=r"01_good\.ipynb is no notebook"):
+            chapters.run("01_good")
+    assert not list((book / "runs").iterdir())
+
+
+# --- the numbers ------------------------------------------------------------------------------------
+
+
+def test_a_changed_digit_stops_the_build_and_is_named(book, monkeypatch):
+    """In a copy of the committed numbers; nothing is executed."""
+    monkeypatch.setattr(chapters, "run", lambda name: pytest.fail("a chapter was executed"))
+    shutil.copytree(REPOSITORY / "data/results", book / "data/results")
+    files = sorted(path for path in (book / "data/results").rglob("*") if path.is_file())
+    assert list(sealed.damage(book / "data/results")) == []
+    for path in [*random.Random(0).sample(files, 6), *(path for path in files if path.suffix == ".safetensors")]:
+        content = path.read_bytes()
+        places = [place for place, byte in enumerate(content) if 0x30 <= byte <= 0x38]
+        place = random.Random(1).choice(places)
+        path.write_bytes(content[:place] + bytes([content[place] + 1]) + content[place + 1 :])
+        with pytest.raises(ValueError, match=f"{path.name} is damaged"):
+            chapters.build(say=lambda text: None)
+        path.write_bytes(content)
+    (book / "data/results/more.csv").write_text("id,value\na,1\n")
+    with pytest.raises(ValueError, match=r"more\.csv belongs to no table"):
+        chapters.build(say=lambda text: None)
+
+
+# --- what stops for want of numbers -----------------------------------------------------------------
+
+
+def test_a_stopped_cell_names_the_parameters_and_the_command(book):
+    code = """
+class RecordingError(RuntimeError): pass
+if mode == "replay": raise RecordingError("3 of 4 model calls are not recorded")
+raise KeyError("of our own")
+"""
+    nbformat.write(notebook('number = 1\nwords = "x"\nmode = "replay"', code), book / "notebooks/03.ipynb")
+    said = "RecordingError: 3 of 4 model calls are not recorded"
+    live = "To compute it: rag-companion run 03 --mode live"
+    assert command("run", "03") == (1, f"03, cell 2: {said}. {live}")
+    given = ["-p", "number=2", "-p", "words=it's"]
+    shell = """-p number=2 -p 'words=it'"'"'s'"""
+    with_them = f"03, cell 3: {said}. Given: number=2, words=it's. {live} {shell}"  # the second cell is theirs
+    assert command("run", "03", *given) == (1, with_them)
+    fresh = "03, cell 3: KeyError: 'of our own'. Given: number=2, words=it's"
+    assert command("run", "03", "--mode", "fresh", *given) == (1, fresh)
+
+
+@pytest.mark.slow
+def test_a_run_with_another_profile_leaves_no_tracked_file_changed(book):
+    """Live, with a model of a user's own: what it computes goes to the cache, its page to runs/."""
+    model = tiny.llama(book / "model").reader
+    source = LIVE.format(model=model, cache=book / "cache").replace('name="tiny"', "name=own")
+    nbformat.write(notebook('mode = "replay"\nown = "tiny"', source), book / "notebooks/03_live.ipynb")
+    before = {path: path.read_bytes() for path in tracked(book)}
+    status, output = command("run", "03_live", "--mode", "live", "-p", "own=mine")
+    assert (status, output) == (0, "03_live: executing, mode live\nruns/03_live.ipynb\n")
+    assert {path: path.read_bytes() for path in tracked(book)} == before
+    assert "800 replies" in (book / "runs/03_live.ipynb").read_text()
+
+
+def tracked(folder: Path) -> list[Path]:
+    return [path for place in ("notebooks", "book", "data") for path in (folder / place).rglob("*") if path.is_file()]
 
 
 def _kernels(folder: Path) -> list[int]:

@@ -1,0 +1,124 @@
+"""Whether the committed numbers still follow from the code: some rows of each table are computed again and compared.
+
+python -m experiments.verify [--recorded] [CHAPTER]     rag-companion verify
+python -m experiments.verify --adopt CHAPTER TRACE      what `rag-companion seal` copies from the user's cache
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from experiments import table as tables
+from experiments.table import Kept, TableError
+from rag_utils.corpora.manifest import DataError
+from rag_utils.engine.recordings import RecordingError
+from rag_utils.engine.weights import WeightsError
+
+FEW = 3  # questions of a table that needs the model
+NEAR = {"rtol": 1e-3, "atol": 0.02}  # of a model that computes on another processor; logarithms in nats
+MISSING = (DataError, RecordingError, WeightsError)  # what the numbers come from is not here
+
+
+def verified(chapter: str, name: str, *, recorded: bool = False) -> tuple[str, str]:
+    """("verified" | "differs" | "not run", what was seen) of one committed table.
+
+    A function that can take its first questions only measures FEW of them with the model; any other is replayed whole.
+
+    recorded : leave out what needs the model
+    """
+    try:
+        kept = tables.kept(chapter, name)
+        few = tables.takes_few(kept.function)
+        if few and recorded:
+            return "not run", "needs the model"
+        again = tables.measured(kept, mode="fresh", few=FEW) if few else tables.measured(kept, mode="replay")
+        computed = tables.parsed(tables.text_of(name, again.rows))
+    except MISSING as error:
+        return "not run", str(error)
+    except (TableError, TypeError, ValueError, KeyError) as error:
+        return "differs", f"{type(error).__name__}: {error}"
+    if wrong := differences(computed, kept, few=few):
+        return "differs", f"{len(wrong)} of {len(computed)} rows: {wrong[0]}"
+    return "verified", f"{len(computed)} of {len(kept.rows)} rows"
+
+
+def differences(computed: pd.DataFrame, kept: Kept, *, few: bool) -> list[str]:
+    """A sentence for each row that is not the one that is kept, or that only one of both has.
+
+    few : the rows are those of a few questions, computed by a model; otherwise all, equal in four digits and nearly the fifth
+    """
+    key = [column for column in tables.KEY if column in kept.rows]
+    if list(computed) != list(kept.rows):
+        return [f"the columns are {list(computed)}, kept are {list(kept.rows)}"] * len(computed)
+    ours, theirs = (dict(zip(_keys(rows, key), rows.to_dict("records"), strict=True)) for rows in (computed, kept.rows))
+    wrong = [f"{place} is not kept" for place in ours if place not in theirs]
+    ids = set(computed["id"])
+    wrong += [f"{at} is not computed" for at, row in theirs.items() if at not in ours and (not few or row["id"] in ids)]
+    for place, row in ours.items():
+        apart = [
+            f"{column} is {value}, kept is {theirs[place][column]}"
+            for column, value in row.items()
+            if place in theirs and not _same(value, theirs[place][column], few)
+        ]
+        wrong += [f"{place}: {', '.join(apart)}"] if apart else []
+    return wrong
+
+
+def _keys(rows: pd.DataFrame, key: list[str]) -> list[str]:
+    return [" ".join(f"{value}" for value in row) for row in rows[key].itertuples(index=False)]
+
+
+def _same(value, other, few: bool) -> bool:
+    if pd.isna(value) or pd.isna(other):
+        return pd.isna(value) and pd.isna(other)
+    if isinstance(value, str | bool) or isinstance(other, str | bool):
+        return value == other
+    if few:
+        return bool(np.isclose(value, other, **NEAR))
+    unit = 10.0 ** (np.floor(np.log10(max(abs(other), 1e-300))) - 4)  # of the fifth digit
+    return bool(value == other or abs(value - other) <= 1.5 * unit)
+
+
+def adopt(chapter: str, trace: Path) -> list[Path]:
+    """Copy the tables that a chapter's page read from the user's cache into `data/results`, with the files they name.
+
+    raises : TableError if a table may not be committed
+    """
+    lines = map(json.loads, trace.read_text(encoding="utf-8").splitlines())
+    paths = {Path(line["table"]) for line in lines if line.get("chapter") == chapter and "table" in line}
+    adopted = []
+    for path in sorted(path for path in paths if not path.is_relative_to(tables.FOLDER)):
+        kept = tables.load(path)
+        target = tables.FOLDER / chapter / f"{path.stem.rpartition('-')[0]}.json"
+        for name in kept.facts.get("files", {}):
+            target.with_name(name).write_bytes(path.with_name(name).read_bytes())
+        tables.save(target, kept)
+        adopted.append(target)
+    return adopted
+
+
+def main(words: list[str]) -> int:
+    if words[:1] == ["--adopt"]:
+        for path in adopt(words[1], Path(words[2])):
+            print(path.relative_to(tables.FOLDER.parent.parent))
+        return 0
+    recorded = "--recorded" in words
+    chapters = [word for word in words if not word.startswith("--")]
+    differing = 0
+    for chapter, name in tables.every(*chapters[:1]):
+        outcome, said = verified(chapter, name, recorded=recorded)
+        differing += outcome == "differs"
+        print(f"{chapter}/{name}: {outcome}, {said}", flush=True)
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (TableError, OSError) as error:
+        sys.exit(f"rag-companion: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
