@@ -81,7 +81,7 @@ def load(name: str | Path, *, unit_length: bool | None = None) -> DualEncoder:
     safe = {"dtype": torch.float32, "use_safetensors": True, "trust_remote_code": False}
     try:
         with no_loading_bars():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(places[0])
+            tokenizer = transformers.AutoTokenizer.from_pretrained(places[0], trust_remote_code=False)
             both = [transformers.AutoModel.from_pretrained(place, **safe) for place in places]
     except (OSError, ValueError) as error:
         raise WeightsError(f"the encoder {str(name)!r} is neither here nor to be had from a hub: {error}") from error

