@@ -1,34 +1,53 @@
-"""One progress line on long work: on a terminal or in an open notebook, never in the published page or in CI."""
+"""Progress of long work: one line on a terminal or in an open notebook, a line every half minute in a log, nothing in a page or in CI."""
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tqdm.auto import tqdm
 
 TERMINAL = (
-    "RAG_COMPANION_TERMINAL"  # set by the command line, so that a notebook's kernel can write where the reader looks
+    "RAG_COMPANION_TERMINAL"  # set by the command line, so that a notebook's kernel writes where the reader looks
 )
+EVERY = 30.0  # seconds between two lines of a log
 
 
 def track(batches: Iterable[Sequence], *, what: str, total: int) -> Iterator[Sequence]:
-    """Yield the batches, showing on one line how many of `total` items are done; the line disappears at the end.
+    """Yield the batches, showing how many of `total` items are done; on a terminal the line disappears at the end.
 
-    It is off if TQDM_DISABLE or CI is set, so that neither a page nor a log ever holds it.
+    It is off if TQDM_DISABLE or CI is set, so that no page ever holds it.
     """
-    disabled = bool(os.environ.get("CI")) or os.environ.get("TQDM_DISABLE", "0") not in ("", "0")
-    terminal = None if disabled else os.environ.get(TERMINAL)
-    options = {"desc": what, "total": total, "unit": "call", "leave": False, "disable": disabled}
-    stream = open(terminal, "w") if terminal else None
+    if os.environ.get("CI") or os.environ.get("TQDM_DISABLE", "0") not in ("", "0"):
+        yield from batches
+        return
+    name = os.environ.get(TERMINAL)
+    stream = open(name, "a") if name else sys.stderr
     try:
-        with tqdm(**options, **({"file": stream, "dynamic_ncols": True} if stream else {})) as line:
+        if not stream.isatty() and (name or "ipykernel" not in sys.modules):
+            yield from _logged(batches, what, total, stream)
+            return
+        options = {"desc": what, "total": total, "unit": "call", "leave": False}
+        with tqdm(**options, **({"file": stream, "dynamic_ncols": True} if name else {})) as line:
             for batch in batches:
                 yield batch
                 line.update(len(batch))
     finally:
-        if stream:
+        if name:
             stream.close()
+
+
+def _logged(batches: Iterable[Sequence], what: str, total: int, stream) -> Iterator[Sequence]:
+    began = said = time.monotonic()
+    done = 0
+    for batch in batches:
+        yield batch
+        done, now = done + len(batch), time.monotonic()
+        if now - said >= EVERY and done:
+            said, passed = now, now - began
+            elapsed, rest = map(tqdm.format_interval, (passed, passed * (total - done) / done))
+            print(f"{what}: {done} of {total}, {elapsed} elapsed, about {rest} left", file=stream, flush=True)
 
 
 @contextmanager
@@ -46,8 +65,9 @@ def no_loading_bars() -> Iterator[None]:
 
 
 def terminal_name() -> str | None:
-    """The terminal that standard error is shown on, or None where there is none (a pipe, a log, CI)."""
+    """Where standard error goes, as a path that another process can open: a terminal, a pipe, a log; None where there is no such path."""
     try:
         return os.ttyname(sys.stderr.fileno())
     except (OSError, ValueError, AttributeError):
-        return None
+        path = f"/proc/{os.getpid()}/fd/2"
+        return path if os.access(path, os.W_OK) else None

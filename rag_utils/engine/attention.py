@@ -60,10 +60,10 @@ def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 def weighted(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """weights (batch, m, n) times values (batch, n, size), summed part by part; n a multiple of KEYS."""
     rows = padded(weights, ROWS)
-    found = rows[..., :PART] @ values[:, :PART]
+    sums = rows[..., :PART] @ values[:, :PART]
     for first in range(PART, values.shape[1], PART):
-        found.baddbmm_(rows[..., first : first + PART], values[:, first : first + PART])
-    return found[:, : weights.shape[1]]
+        sums.baddbmm_(rows[..., first : first + PART], values[:, first : first + PART])
+    return sums[:, : weights.shape[1]]
 
 
 def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float) -> torch.Tensor:
@@ -71,7 +71,7 @@ def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scalin
     heads, n, size = query.shape
     groups, length, _ = keys.shape
     keys, values, query = padded(keys), padded(values), query * scaling
-    found = []
+    attended = []
     for first in range(0, n, PLACES):
         part = query[:, first : first + PLACES]
         places = part.shape[1]
@@ -81,8 +81,8 @@ def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scalin
         later = torch.ones((places, width - known), dtype=torch.bool, device=keys.device).triu(1)
         scores[..., known:].unflatten(1, (-1, places)).masked_fill_(later, -torch.inf)
         weights = torch.softmax(scores.float(), dim=-1).to(values.dtype)
-        found.append(weighted(weights, values[:, :width]).reshape(heads, places, size))
-    return torch.cat(found, dim=1)
+        attended.append(weighted(weights, values[:, :width]).reshape(heads, places, size))
+    return torch.cat(attended, dim=1)
 
 
 Text = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # query, keys and values of one text, as `causal` wants them
@@ -90,10 +90,10 @@ Text = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # query, keys and values
 
 def side_by_side(texts: Sequence[Text], scaling: float) -> list[torch.Tensor]:
     """`causal` of each text, many in one product and up to rounding: for a GPU, to which one text is too small."""
-    found = []
-    for some in together([(query.shape[1], keys.shape[1]) for query, keys, _ in texts]):
-        found += _padded_together(texts[some], scaling)
-    return found
+    attended = []
+    for part in together([(query.shape[1], keys.shape[1]) for query, keys, _ in texts]):
+        attended += _padded_together(texts[part], scaling)
+    return attended
 
 
 def together(sizes: Sequence[tuple[int, int]]) -> Iterator[slice]:
@@ -117,5 +117,7 @@ def _padded_together(texts: Sequence[Text], scaling: float) -> list[torch.Tensor
     places, length = sizes[:, :1], sizes[:, 1:]
     last = (length - places + torch.arange(query.shape[2], device=query.device)).minimum(length - 1)
     seen = torch.arange(keys.shape[2], device=query.device) <= last[..., None]
-    found = scaled_dot_product_attention(query, keys, values, attn_mask=seen[:, None], scale=scaling, enable_gqa=True)
-    return [row[:, : one[0].shape[1]] for row, one in zip(found, texts, strict=True)]
+    attended = scaled_dot_product_attention(
+        query, keys, values, attn_mask=seen[:, None], scale=scaling, enable_gqa=True
+    )
+    return [row[:, : text[0].shape[1]] for row, text in zip(attended, texts, strict=True)]

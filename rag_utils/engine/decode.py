@@ -1,6 +1,6 @@
 """Many texts in, replies or scores out: what the texts have in common is read once, and all live replies grow together.
 
-Prompts form a prefix tree (`tree.py`), which is read segment by segment (`reading.py`). Texts that end join the replies that are growing:
+Prompts form a prefix tree (`tree.py`), which is read segment by segment (`segments.py`). Texts that end join the replies that are growing:
 one token is drawn for all at each step, and finished replies leave. The keys and values of a text stand once for all its replies
 (`past.py`). Models for which that cannot hold read plain batches (`plain.py`).
 """
@@ -14,7 +14,7 @@ import torch
 from rag_utils.engine.attention import whole
 from rag_utils.engine.past import repeated
 from rag_utils.engine.plain import state_of
-from rag_utils.engine.reading import SLICE, Count, Group, Warp, first_wanted, read_texts, start, token_scores, visit
+from rag_utils.engine.segments import SLICE, Count, Group, Warp, first_wanted, read_texts, start, token_scores, visit
 from rag_utils.engine.tree import batches, prefix_tree, size
 
 Tokens = list[int]

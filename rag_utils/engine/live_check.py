@@ -40,8 +40,10 @@ def live_check(texts: Texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
     chosen = [keys[i] for i in sorted(chosen)]
     answers = [calls.answered[key] for key in chosen]
     replies = [
-        list(one.reply["tokens"]) if one.continuation is None else texts.encode(one.continuation, context=False)
-        for one in answers
+        list(answer.reply["tokens"])
+        if answer.continuation is None
+        else texts.encode(answer.continuation, context=False)
+        for answer in answers
     ]
     contexts = [texts.context(answer.prompt) for answer in answers]
     for batch in decode.score(texts.model, contexts, replies, batch_tokens=texts.batch_tokens):
@@ -54,7 +56,7 @@ def live_check(texts: Texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
                     f"token, allowed {NEAR}; a greedy token lies {lead.max():.4f} nat behind, allowed {TIED}). If the change is meant, "
                     f"{_renew(calls.chapter)}"
                 )
-    return LiveCheck(len(chosen), len(keys), sum(map(len, replies)), sum(one.greedy for one in answers))
+    return LiveCheck(len(chosen), len(keys), sum(map(len, replies)), sum(answer.greedy for answer in answers))
 
 
 def _renew(chapter: str | None) -> str:

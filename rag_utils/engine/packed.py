@@ -48,5 +48,5 @@ class Packed:
             row.append((k, v))
             texts.append((q[0], k[0], v[0]))
         on_cpu = query.device.type == "cpu"
-        found = [causal(*text, scaling) for text in texts] if on_cpu else side_by_side(texts, scaling)
-        return torch.cat(found, dim=1).transpose(0, 1)[None]
+        attended = [causal(*text, scaling) for text in texts] if on_cpu else side_by_side(texts, scaling)
+        return torch.cat(attended, dim=1).transpose(0, 1)[None]

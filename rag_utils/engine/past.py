@@ -120,9 +120,9 @@ class Branches:
         scores = torch.cat([self._under_texts(product, query, text_keys.mT), product(query, keys.mT)], dim=-1)
         weights = torch.softmax(scores.masked_fill_(self._hidden, -torch.inf).float(), dim=-1).to(query.dtype)
         text, reply = weights.split([text_keys.shape[2], keys.shape[2]], dim=-1)
-        found = self._under_texts(weighted, text, text_values)
-        found += weighted(reply.flatten(0, 1), values.flatten(0, 1)).view_as(found)
-        return found.reshape(rows, 1, heads, size)
+        attended = self._under_texts(weighted, text, text_values)
+        attended += weighted(reply.flatten(0, 1), values.flatten(0, 1)).view_as(attended)
+        return attended.reshape(rows, 1, heads, size)
 
     def _with_new(self, layer: int, *new: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The layer's keys and values of the replies with those of the new tokens written behind them."""
@@ -141,8 +141,8 @@ class Branches:
         used = self._slots * shared
         spread = left.new_zeros((texts, groups, whole(used, ROWS), n))
         spread[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot] = left
-        found = product(spread.flatten(0, 1), right.flatten(0, 1)).view(texts, groups, -1, right.shape[-1])
-        return found[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot]
+        spread_out = product(spread.flatten(0, 1), right.flatten(0, 1)).view(texts, groups, -1, right.shape[-1])
+        return spread_out[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot]
 
 
 def repeated(tensor: torch.Tensor, times: Sequence[int]) -> torch.Tensor:

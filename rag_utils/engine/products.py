@@ -18,8 +18,8 @@ _laid_out: WeakKeyDictionary = WeakKeyDictionary()  # linear layer -> (version o
 def possible(model) -> bool:
     """Whether this model's products can be had from oneDNN: float32 weights on a processor whose torch has it."""
     weight = next(model.parameters())
-    found = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    return found and weight.device.type == "cpu" and weight.dtype == torch.float32
+    there = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return there and weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def _parts(layer: torch.nn.Linear) -> list[torch.Tensor]:
 def _product(bias, parts: list[torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
     multiply = torch.ops.mkldnn._linear_pointwise
     first, *others = inputs.tensor_split(len(parts), dim=-1)
-    found = multiply(first, parts[0], bias, "none", [], "")
+    result = multiply(first, parts[0], bias, "none", [], "")
     for columns, part in zip(others, parts[1:], strict=True):
-        found = multiply.binary(columns, found, part, None, "add")
-    return found
+        result = multiply.binary(columns, result, part, None, "add")
+    return result

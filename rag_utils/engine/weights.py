@@ -87,7 +87,7 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
 
 def embedded_fingerprints() -> set[str]:
     """The fingerprints of the profiles that read with the embedded reader, in the precision of the profile."""
-    folder, embedded = embedded_directory(), [one for one in PROFILES.values() if one.reader == EMBEDDED]
+    folder, embedded = embedded_directory(), [each for each in PROFILES.values() if each.reader == EMBEDDED]
     return {_embedded_fingerprint(folder, profile) + _adapter_fingerprint(profile) for profile in embedded}
 
 
@@ -147,8 +147,8 @@ def _complete(folder: Path) -> bool:
             return False  # made before hashes were kept: it is made again
         there = {path.name for path in folder.iterdir()} - {FACTS}
         damaged = sorted(there ^ promised.keys())
-        found = digests(folder / name for name in sorted(there & promised.keys()))
-        damaged += [path.name for path, digest in found.items() if promised[path.name] != digest]
+        hashes = digests(folder / name for name in sorted(there & promised.keys()))
+        damaged += [path.name for path, digest in hashes.items() if promised[path.name] != digest]
     except (OSError, ValueError, TypeError, AttributeError):
         damaged = [FACTS]
     if damaged:

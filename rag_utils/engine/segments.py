@@ -121,10 +121,10 @@ def _portions(
 
 def first_wanted(root: Node, contexts: Sequence[int]) -> dict[int, int]:
     """Per node the first position at which some text through it has a token to be scored."""
-    found = {}
+    firsts = {}
     for node in reversed(list(root.walk())):
-        found[id(node)] = min([contexts[i] for i in node.ends] + [found[id(child)] for child in node.children])
-    return found
+        firsts[id(node)] = min([contexts[i] for i in node.ends] + [firsts[id(child)] for child in node.children])
+    return firsts
 
 
 def _positions_wanted(node: Node, wanted: dict[int, int]) -> int:
