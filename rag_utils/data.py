@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 from rag_utils.corpora import companion
 from rag_utils.corpora.manifest import DataError, locate
@@ -30,6 +31,11 @@ class Passage:
     title: str
     text: str
     sentences: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for name in ("id", "title", "text"):
+            checks.text(name, getattr(self, name))
+        checks.texts("sentences", self.sentences, least=0)
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,13 @@ class Question:
     type: str | None = None
     kind: str | None = None
     gold_sentences: tuple[tuple[int, ...], ...] = ()
+
+    def __post_init__(self):
+        for name in ("id", "text"):
+            checks.text(name, getattr(self, name))
+        checks.texts("answers", self.answers, least=0)
+        for name in ("gold", "distractors"):
+            checks.listed(name, getattr(self, name), least=0, of=Passage)
 
 
 @dataclass(frozen=True)
@@ -98,7 +111,7 @@ def question_id(text: str) -> str:
     >>> question_id("who wrote hamlet")
     '87b473173b5e'
     """
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(_encoded("text", text)).hexdigest()[:12]
 
 
 def passage_id(title: str, text: str) -> str:
@@ -107,7 +120,7 @@ def passage_id(title: str, text: str) -> str:
     >>> passage_id("Hamlet", "A play.") == passage_id("Hamlet", "A play. ")
     False
     """
-    return hashlib.sha256(f"{title}\n{text}".encode()).hexdigest()[:12]
+    return hashlib.sha256(_encoded("title", title) + b"\n" + _encoded("text", text)).hexdigest()[:12]
 
 
 def held_out(question_text: str) -> bool:
@@ -118,7 +131,11 @@ def held_out(question_text: str) -> bool:
     >>> [held_out(text) for text in ("who wrote hamlet", "who wrote siddhartha")]
     [False, True]
     """
-    return hashlib.sha256(question_text.encode()).hexdigest()[-1] in "048c"
+    return hashlib.sha256(_encoded("question_text", question_text)).hexdigest()[-1] in "048c"
+
+
+def _encoded(name: str, text: str) -> bytes:
+    return checks.text(name, text).encode()
 
 
 def load(name: str) -> list[Question]:
@@ -330,8 +347,8 @@ def _read_nq() -> Iterator[dict]:
     def rows() -> Iterator[dict]:
         for where, row in lines(locate("nq")):
             item = check(_NqRow, row, where)
-            found = [(_hashed(context.title, context.text), context.isgold) for context in item.ctxs]
-            yield _record(item.question, item.answers, *_split(found, where, "ctxs"))
+            contexts = [(_hashed(context.title, context.text), context.isgold) for context in item.ctxs]
+            yield _record(item.question, item.answers, *_split(contexts, where, "ctxs"))
 
     return _number(rows())
 
@@ -354,14 +371,14 @@ def _read_multihop(name: str) -> Iterator[dict]:
     for where, row in lines(locate(name)):
         item = check(_MultihopRow, row, where)
         once([item.id], where, "id", seen)
-        found = [(_hashed(paragraph.title, paragraph.text), paragraph.is_supporting) for paragraph in item.paragraphs]
-        yield _record(item.question, item.answers, *_split(found, where, "paragraphs"), id=item.id)
+        paragraphs = [(_hashed(part.title, part.text), part.is_supporting) for part in item.paragraphs]
+        yield _record(item.question, item.answers, *_split(paragraphs, where, "paragraphs"), id=item.id)
 
 
-def _split(found: list[tuple[dict, bool]], where: str, field: str) -> tuple[list[dict], list[dict]]:
+def _split(passages: list[tuple[dict, bool]], where: str, field: str) -> tuple[list[dict], list[dict]]:
     """Part a question's passages into gold and others."""
-    once((passage["id"] for passage, _ in found), where, field)
-    gold, others = [[passage for passage, is_gold in found if is_gold is wanted] for wanted in (True, False)]
+    once((passage["id"] for passage, _ in passages), where, field)
+    gold, others = [[passage for passage, is_gold in passages if is_gold is wanted] for wanted in (True, False)]
     if not gold:
         raise DataError(f"{where}, field {field}: no passage is marked as gold, wanted at least one")
     return gold, others

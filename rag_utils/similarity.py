@@ -1,23 +1,20 @@
 """How alike are a prediction and the reference answers? ROUGE-L, BLEU and BERTScore, each best over the references, 0 to 1."""
 
-from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
 
 from rag_utils.answers import checked
-from rag_utils.retrieve import sentence_model
-
-TokenEncoder = Callable[[Sequence[str]], Sequence[np.ndarray]]
+from rag_utils.base import checks
 
 
 def rouge_l(prediction, references):
     """F1 of the longest common subsequence of words, best over the references.
 
     prediction : str
-    references : list or tuple of at least one str
+    references : list of at least one str
     returns    : float, 0 (no word in common) .. 1 (the same words in the same order)
-    raises     : ValueError if prediction is not a string; if references is a bare string, empty or holds a non-string
+    raises     : ValueError if prediction is not a string; if references is one string, empty or holds a non-string
     source     : Lin 2004; package rouge-score, without stemming. Words are runs of a-z and 0-9 after lower case, so letters with
                  accents cut a word in two. SePer, Table 2 does not say which ROUGE it is
 
@@ -32,9 +29,9 @@ def bleu(prediction, references):
     """Geometric mean of the precisions of 1- to 4-grams times a penalty for brevity, best over the references.
 
     prediction : str
-    references : list or tuple of at least one str
+    references : list of at least one str
     returns    : float, 0 (no word in common) .. 1 (the same text)
-    raises     : ValueError if prediction is not a string; if references is a bare string, empty or holds a non-string
+    raises     : ValueError if prediction is not a string; if references is one string, empty or holds a non-string
     source     : Papineni et al. 2002; package sacrebleu, sentence_bleu: tokens of 13a, upper and lower case differ, exponential
                  smoothing, and n-grams no longer than the prediction (effective order), without which an answer of fewer than four words
                  could not reach 1. Deviation: one reference at a time, not all of them pooled; SePer, Table 2 does not say
@@ -51,27 +48,15 @@ def bleu(prediction, references):
     return min(1.0, max(scores) / 100)
 
 
-def bertscore(prediction, references, *, encoder=None):
-    """F1 of the greedy matching of token embeddings, best over the references: `bertscores` of one prediction.
-
-    prediction : str
-    references : list or tuple of at least one str
-    encoder    : as in `bertscores`
-    returns    : float, 0 .. 1
-    raises     : ValueError as `bertscores`; EncoderError
-    """
-    return float(bertscores([prediction], [references], encoder=encoder)[0])
-
-
-def bertscores(predictions, references, *, encoder=None):
+def bertscores(predictions, references, *, encoder):
     """BERTScore F1 of many predictions; every distinct text is encoded once.
 
-    predictions : list or tuple of n str
-    references  : n lists or tuples of at least one str
-    encoder     : texts -> one (tokens, d) array each; default: all-MiniLM-L6-v2, last layer
+    predictions : list of n str
+    references  : n lists of at least one str
+    encoder     : texts -> one (tokens, d) array each, such as `retrieve.token_encoder()`: all-MiniLM-L6-v2, last layer
     returns     : (n,) float, 0 .. 1: 1 for the same tokens, 0 where one text has no token
     raises      : ValueError if lengths differ, a text is not a string, references are missing, or an embedding has the wrong shape, is
-                  not finite or all zero; EncoderError
+                  not finite or all zero
     source      : Zhang et al. 2020: precision is the mean over the prediction's tokens of the cosine with the closest token of the
                   reference, recall the reverse. No idf, no rescaling to a baseline. Deviations from their package: another, smaller
                   encoder; its start and end tokens do not take part; precision and recall below 0 count as 0
@@ -81,17 +66,13 @@ def bertscores(predictions, references, *, encoder=None):
     >>> bertscores(["a b", "a"], [["a b"], ["b", "c a"]], encoder=toy).round(4)   # second: precision 1, recall 0.8
     array([1.    , 0.8889])
     """
-    if not isinstance(predictions, list | tuple) or not isinstance(references, list | tuple):
-        got = f"{type(predictions).__name__} and {type(references).__name__}"
-        raise ValueError(f"predictions and references must be lists; got {got}")
-    if len(predictions) != len(references):
-        raise ValueError(f"predictions and references must pair up; got {len(predictions)} and {len(references)}")
-    for prediction, answers in zip(predictions, references, strict=True):
-        checked(prediction, answers, names="references")
+    predictions = checks.texts("predictions", predictions, least=0)
+    references = [checks.texts("references", answers) for answers in checks.listed("references", references, least=0)]
+    checks.same_length(predictions=predictions, references=references)
     texts = list(dict.fromkeys([*predictions, *(answer for answers in references for answer in answers)]))
     if not texts:
         return np.zeros(0)
-    units = dict(zip(texts, _directions(texts, encoder or token_encoder()), strict=True))
+    units = dict(zip(texts, _directions(texts, checks.function("encoder", encoder)), strict=True))
     return np.array(
         [
             max(_greedy_f1(units[prediction], units[answer]) for answer in answers)
@@ -100,45 +81,25 @@ def bertscores(predictions, references, *, encoder=None):
     )
 
 
-@cache
-def token_encoder() -> TokenEncoder:
-    """Return all-MiniLM-L6-v2 as a function: list of texts -> one (tokens, 384) float32 array each.
-
-    Word pieces in context, last layer, without the start and end token; of a long text the first 254.
-
-    raises : EncoderError as `retrieve.sentence_model`
-    """
-    model = sentence_model()
-    from rag_utils.engine.products import fast_products  # torch takes seconds to import
-
-    def encode(texts: Sequence[str]) -> list[np.ndarray]:
-        with fast_products(model):
-            embedded = model.encode(list(texts), output_value="token_embeddings", show_progress_bar=False)
-        return [tokens[1:-1].numpy() for tokens in embedded]
-
-    return encode
-
-
 def _directions(texts, encode):
     """Per text its token embeddings, (tokens, d) rows of length 1; (0, 0) where it has none."""
-    embedded = [np.asarray(tokens, dtype=float) for tokens in encode(texts)]
-    if len(embedded) != len(texts):
-        raise ValueError(f"encoder must return one array per text; got {len(embedded)} for {len(texts)}")
-    found, widths = [], set()
+    embedded = checks.listed("what encoder returns", encode(texts), least=0)
+    checks.same_length(embeddings=embedded, texts=texts)
+    units, widths = [], set()
     for tokens in embedded:
-        if not tokens.size:
-            found.append(np.zeros((0, 0)))
+        if not checks.as_array("embeddings", tokens).size:
+            units.append(np.zeros((0, 0)))
             continue
-        if tokens.ndim != 2:
-            raise ValueError(f"encoder must return (tokens, d) arrays; got shape {tokens.shape}")
-        lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
+        tokens = checks.numbers("embeddings", tokens, dimensions=2)
+        with np.errstate(over="ignore", under="ignore"):
+            lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
         if not np.isfinite(lengths).all() or not lengths.all():
-            raise ValueError("encoder must return finite embeddings that are not all zero; got one that is not")
-        found.append(tokens / lengths)
+            raise ValueError("embeddings must have rows with a direction; got one that is all zero or too long")
+        units.append(tokens / lengths)
         widths.add(tokens.shape[1])
     if len(widths) > 1:
-        raise ValueError(f"encoder must return embeddings of one length; got {sorted(widths)}")
-    return found
+        raise ValueError(f"embeddings must be of one length; got {sorted(widths)}")
+    return units
 
 
 def _greedy_f1(prediction, reference):

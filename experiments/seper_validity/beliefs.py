@@ -260,7 +260,8 @@ def evouna_bertscores() -> tuple[pd.DataFrame, dict]:
     table: dict[str, dict] = {question.id: {"id": question.id} for question in judged}
     for start in range(0, len(answered), 500):  # the embeddings of all tokens of all answers would take 4 GB
         some = answered[start : start + 500]
-        scores = similarity.bertscores([answer.text for _, answer in some], [list(q.golds) for q, _ in some])
+        said, golds = [answer.text for _, answer in some], [list(question.golds) for question, _ in some]
+        scores = similarity.bertscores(said, golds, encoder=retrieve.token_encoder())
         for (question, answer), score in zip(some, scores, strict=True):
             table[question.id][f"bertscore_{answer.system}"] = round(float(score), 4)
     entry = manifest.entries()["evouna_nq"]
@@ -348,7 +349,8 @@ def _alike(by_id, drawn) -> dict[tuple[str, str], dict[str, float]]:
     """The similarity of every distinct (question, text) to the question's answers."""
     pairs = list(dict.fromkeys((name, reply.text.strip()) for (name, _), replies in drawn.items() for reply in replies))
     references = [list(by_id[name].answers) for name, _ in pairs]
-    scores = similarity.bertscores([text for _, text in pairs], references) if pairs else []
+    encoder = retrieve.token_encoder()
+    scores = similarity.bertscores([text for _, text in pairs], references, encoder=encoder) if pairs else []
     return {
         (name, text): {
             "exact_match": answers.exact_match(text, accepted),

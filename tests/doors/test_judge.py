@@ -337,11 +337,11 @@ def test_best_over_golds(found, more):
 @each(
     ("arguments", "wanted"),
     [
-        (("who", ["Ann"], ["Bo"]), "questions must be a list of texts; got a bare string"),
+        (("who", ["Ann"], ["Bo"]), r"questions must be a list; got str; write \[questions\] for a single one"),
         ((["who"], "Ann", ["Bo"]), "left must be a list"),
-        ((["who"], ["Ann"], [None]), "right must hold strings; got one of type NoneType"),
+        ((["who"], ["Ann"], [None]), r"right\[0\] must be a string; got NoneType"),
         ((["who"], ["Ann", "Bo"], ["Bo"]), "1 questions, 2 left, 1 right"),
-        (([], [], []), "at least one pair"),
+        (([], [], []), "questions must hold at least 1; got none"),
     ],
 )
 def test_what_is_not_a_list_of_pairs_is_refused(toy, arguments, wanted):
@@ -352,8 +352,8 @@ def test_what_is_not_a_list_of_pairs_is_refused(toy, arguments, wanted):
 @each(
     ("golds", "wanted"),
     [
-        ("Ann", "bare string"),
-        (["Ann", "Bo"], "bare string"),
+        ("Ann", "must be a list; got str"),
+        (["Ann", "Bo"], "must be a list; got str"),
         ([["Ann"]], "2 questions, 1 golds"),
         ([["Ann"], []], "none"),
     ],
@@ -725,7 +725,7 @@ def test_the_directions(nli):
     assert np.abs(nli.equivalent(questions, left, right) - nli.equivalent(questions, right, left)).max() <= 1e-6
     with pytest.raises(ValueError, match="unknown direction 'both'"):
         nli.equivalent(questions, left, right, direction="both")
-    with pytest.raises(ValueError, match="at least one pair"):
+    with pytest.raises(ValueError, match="questions must hold at least 1; got none"):
         nli.entailment([], [], [])
 
 

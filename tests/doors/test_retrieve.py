@@ -139,10 +139,10 @@ def test_dense_equals_numpy_with_ties_in_the_order_of_ids(k):
 @each(
     ("encoder", "wanted"),
     [
-        (lambda texts: np.zeros((len(texts), 3)), "length 0"),
-        (lambda texts: np.full((len(texts), 3), np.nan), "NaN"),
-        (lambda texts: np.ones(len(texts)), "shape"),
-        (lambda texts: np.ones((len(texts) + 1, 3)), "shape"),
+        (lambda texts: np.zeros((len(texts), 3)), "rows with a direction"),
+        (lambda texts: np.full((len(texts), 3), np.nan), "must be finite"),
+        (lambda texts: np.ones(len(texts)), r"must have 2 dimension\(s\)"),
+        (lambda texts: np.ones((len(texts) + 1, 3)), "lengths must be equal; got 3 embeddings, 2 texts"),
         (lambda texts: np.ones((len(texts), 1 + len(texts))), "one length"),
     ],
 )
@@ -175,7 +175,7 @@ def test_the_encoder_finds_what_shares_no_word(capfd):
     assert vectors.shape == (2, 384) and np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
     assert encode([]).shape == (0, 384)
     for wrong in ("one", [1]):
-        with pytest.raises(ValueError, match="list of strings"):
+        with pytest.raises(ValueError, match=r"texts(\[0\])? must be a (list|string); got (str|int)"):
             encode(wrong)
     assert "%" not in capfd.readouterr().err  # no progress bar
 
@@ -186,19 +186,19 @@ def test_the_encoder_finds_what_shares_no_word(capfd):
 @each(
     ("asked", "pool", "k", "wanted"),
     [
-        ([question("red")], pool_of("red"), 0, "k=0"),
-        ([question("red")], pool_of("red"), True, "k=True"),
-        ([question("red")], pool_of("red"), 1.5, "k=1.5"),
-        ([], pool_of("red"), 1, "no questions"),
-        ([question("red"), question("blue")], pool_of("red"), 1, "share an id"),
-        ([question("red")], [], 1, "empty pool"),
-        ([question("red")], own_distractors, 1, "empty pool"),
-        ([question("red")], [*pool_of("red"), *pool_of("blue")], 1, "share an id"),
+        ([question("red")], pool_of("red"), 0, "k must be a whole number of at least 1; got 0"),
+        ([question("red")], pool_of("red"), True, "k must be a whole number; got True"),
+        ([question("red")], pool_of("red"), 1.5, r"k must be a whole number; got 1\.5"),
+        ([], pool_of("red"), 1, "questions must hold at least 1; got none"),
+        ([question("red"), question("blue")], pool_of("red"), 1, "s must each come once; got '"),
+        ([question("red")], [], 1, "pool must hold at least 1; got none"),
+        ([question("red")], own_distractors, 1, "pool must hold at least 1; got none"),
+        ([question("red")], [*pool_of("red"), *pool_of("blue")], 1, "s must each come once; got '"),
         (
             [question("red", name="q1", gold=(Passage("p", "", "x"),)), question("red", gold=(Passage("p", "", "y"),))],
             own_passages,
             1,
-            "two different passages",
+            "passages must each have an id of their own; got two with 'p'",
         ),
     ],
 )
@@ -288,9 +288,35 @@ def test_no_question_vanishes():
 def test_qrels_are_the_gold_passages():
     gold = tuple(pool_of("red", "blue"))
     assert qrels([question("red", gold=gold)]) == {"q": {"p1": 1, "p2": 1}}
-    for wrong in ([question("red")], [question("red", gold=gold)] * 2):
-        with pytest.raises(ValueError, match="wanted gold for each"):
-            qrels(wrong)
+    with pytest.raises(ValueError, match=r"questions must have gold passages; got 1 without \(first: 'q'\)"):
+        qrels([question("red")])
+    with pytest.raises(ValueError, match="ids of questions must each come once; got 'q' twice"):
+        qrels([question("red", gold=gold)] * 2)
+    with pytest.raises(ValueError, match="ids of gold must each come once; got 'p1' twice"):
+        qrels([question("red", gold=(gold[0], gold[0]))])
+
+
+def test_ids_and_grades_are_checked_before_the_extension_sees_them():
+    """Before, "\\ud800" was a segmentation fault, a NUL ended the process, and the grade 2**32 wanted 32 GiB."""
+    for name in ("", "\ud800", "p\0", " p", "p\n", "p\t1", 7, None, b"p"):
+        for run, judged in (
+            ({name: {"p": 1.0}}, {"q": {"p": 1}}),
+            ({"q": {name: 1.0}}, {"q": {"p": 1}}),
+            ({"q": {"p": 1.0}}, {name: {"p": 1}}),
+            ({"q": {"p": 1.0}}, {"q": {name: 1}}),
+        ):
+            with pytest.raises(ValueError, match=r"ids of .* must be"):
+                evaluate(run, judged, ["P@1"])
+    for grade in (2**15, 2**32, 10**400, -1, 0.5, True, "1", None, np.nan):
+        with pytest.raises(ValueError, match="a grade of question 'q' must be a whole number"):
+            evaluate({"q": {"p": 1.0}}, {"q": {"p": grade}}, ["nDCG@1"])
+    for score in (np.nan, np.inf, 10**400, "1", None):
+        with pytest.raises(ValueError, match="the score of passage 'p' must be one finite number"):
+            evaluate({"q": {"p": score}}, {"q": {"p": 1}}, ["P@1"])
+    assert evaluate({"é 1": {"日本": 1.0}}, {"é 1": {"日本": 2**15 - 1}}, ["P@1"]) == {"P@1": {"é 1": 1.0}}
+    with pytest.raises(ValueError, match="whole number from 1 to 1,000,000"):
+        evaluate({"q": {"p": 1.0}}, {"q": {"p": 1}}, ["P@99999999999999999999"])
+    assert evaluate({"q": {"p": 1.0}}, {"q": {"p": 1}}, ["P@1000000"])["P@1000000"]["q"] == 1e-6
 
 
 @each(
@@ -301,11 +327,11 @@ def test_qrels_are_the_gold_passages():
         ({}, {"q": {"p": 1}}, ["R@0"], "wanted R@k"),
         ({}, {"q": {"p": 1}}, ["AP@"], "wanted AP@k"),
         ({}, {"q": {"p": 1}}, ["RR@x"], "wanted RR@k"),
-        ({}, {"q": {"p": 1}}, [7], "unknown metric '7'"),
-        ({}, {"q": {"p": 1}}, "AP", "no list of metrics"),
-        ({}, {"q": {"p": 1}}, [], "no list of metrics"),
+        ({}, {"q": {"p": 1}}, [7], r"metrics\[0\] must be a string; got int"),
+        ({}, {"q": {"p": 1}}, "AP", "metrics must"),
+        ({}, {"q": {"p": 1}}, [], "metrics must"),
         ({}, {}, ["AP"], "no judgements"),
-        ({}, {"q": {}}, ["AP"], "1 questions with no judged passage"),
+        ({}, {"q": {}}, ["AP"], "qrels must judge at least one passage of a question; got none of 'q'"),
         ({"q": {"p": 1.0}, "r": {"p": 1.0}}, {"q": {"p": 1}}, ["AP"], "1 questions in the run without judgements"),
         ({}, {"q": {"p": 0.5}}, ["AP"], "grade of question 'q'"),
         ({}, {"q": {"p": -1}}, ["AP"], "grade of question 'q'"),
