@@ -208,7 +208,7 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
 
     Where one answer has an abbreviation in capitals of words of the other, these count as that one word. One answer is the shorter: fewer
     words, or where they have as many the first in the alphabet. A word is matched by the most similar word of the other answer
-    (`similarity`); content words are those that are neither little words nor in the question, if there are any.
+    (`likeness`); content words are those that are neither little words nor in the question, if there are any.
 
     contained       : 1 if the shorter is a run of words of the longer (spaces aside) and not negated in one of them, else 0
     recall          : 0..1, mean over the shorter's content words of how well the longer matches them
@@ -256,13 +256,13 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
 
 
 @lru_cache(maxsize=1 << 16)
-def similarity(left: str, right: str) -> float:
+def likeness(left: str, right: str) -> float:
     """How alike two words are: 1 for the same, 0 below a half, and for numbers that are not equal.
 
     The larger of two shares: of the letters at the start that are the same, if there are at least four; of the runs of three letters in
     common (Dice).
 
-    >>> similarity("colour", "color") > 0.5, similarity("12", "120"), similarity("red", "blue")
+    >>> likeness("colour", "color") > 0.5, likeness("12", "120"), likeness("red", "blue")
     (True, 0.0, 0.0)
     """
     if left == right:
@@ -325,7 +325,7 @@ def _abbreviated(found: Sequence[str], other: str) -> tuple[str, ...]:
 def _matched(wanted: Sequence[str], found: Sequence[str]) -> float:
     there = {_stem(word) for word in found}
     return sum(
-        1.0 if stem in there else max((similarity(stem, other) for other in there), default=0.0) for stem in wanted
+        1.0 if stem in there else max((likeness(stem, other) for other in there), default=0.0) for stem in wanted
     ) / len(wanted)
 
 

@@ -22,7 +22,7 @@ from rag_utils import judge
 from rag_utils.base.cache import ROOT
 from rag_utils.data import SYSTEMS, Contrast, Judged, JudgedAnswer
 from rag_utils.engine import weights, wording
-from rag_utils.engine.wording import COMPARED, compare, polarity, similarity, words
+from rag_utils.engine.wording import COMPARED, compare, likeness, polarity, words
 from rag_utils.judge import FEATURES, Coefficients, EmbeddedJudge, JudgeError, NliJudge, load_coefficients, load_judge
 
 needs_encoder = pytest.mark.skipif(
@@ -238,8 +238,8 @@ def test_a_comparison_is_bounded_and_the_same_both_ways(question, left, right):
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_words_are_as_alike_one_way_as_the_other(left, right):
-    share = similarity(left, right)
-    assert share == similarity(right, left) and (share == 0 or 0.5 <= share <= 1)
+    share = likeness(left, right)
+    assert share == likeness(right, left) and (share == 0 or 0.5 <= share <= 1)
     assert (share == 1) == (left == right) or set(left) == set(right)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import aggregate_raters, cohens_kappa, fleiss_kappa
 
-from experiments.moi_cheaper import agreement
+from rag_utils import kappa
 
 few = settings(deadline=None, derandomize=True, max_examples=30)
 labels = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=4, max_size=40).filter(
@@ -18,7 +18,7 @@ labels = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=4, max_size=
 def test_ten_answers_by_hand():
     """Five times both right, three times both wrong, each right six times: (0.8 - 0.52) / 0.48."""
     human, machine = [1, 1, 1, 1, 0, 0, 1, 0, 1, 0], [1, 1, 1, 0, 0, 0, 1, 1, 1, 0]
-    found = agreement.cohen(human, machine, resamples=100)
+    found = kappa.cohen(human, machine, resamples=100)
     assert (found.observed, found.expected, found.kappa.n) == (0.8, pytest.approx(0.52), 10)
     assert found.kappa.value == pytest.approx(0.28 / 0.48) != pytest.approx(2 * 0.8 - 1)
 
@@ -29,7 +29,7 @@ def test_cohen_is_that_of_two_other_packages(pairs):
     a, b = np.array(pairs, dtype=int).T
     if len(set(a)) == len(set(b)) == 1:
         return
-    found = agreement.cohen(a, b, resamples=40) if len(pairs) > 20 else None
+    found = kappa.cohen(a, b, resamples=40) if len(pairs) > 20 else None
     value = cohen_kappa_score(a, b)
     if found is not None:
         assert found.kappa.value == pytest.approx(value)
@@ -41,7 +41,7 @@ def test_cohen_is_that_of_two_other_packages(pairs):
 @given(st.integers(0, 2**31))
 def test_fleiss_is_that_of_statsmodels_and_its_bootstrap_uses_the_same_formula(seed):
     ratings = np.random.default_rng(seed).integers(0, 2, size=(30, 4))
-    found = agreement.fleiss(ratings, resamples=40)
+    found = kappa.fleiss(ratings, resamples=40)
     assert found.value == pytest.approx(fleiss_kappa(aggregate_raters(ratings)[0]))
     drawn = np.random.default_rng(0).integers(30, size=(400, 30))
     draws = [fleiss_kappa(np.column_stack([r.sum(1), 4 - r.sum(1)])) for r in ratings[drawn]]
@@ -52,7 +52,7 @@ def test_fleiss_is_that_of_statsmodels_and_its_bootstrap_uses_the_same_formula(s
 def test_raters_of_whom_one_contradicts_the_other_two():
     """Two raters agree on all of four items, the third never: P = 1/3 each, chance 1/2, kappa (1/3 - 1/2) / (1/2)."""
     ratings = [[1, 1, 0], [0, 0, 1], [1, 1, 0], [0, 0, 1]]
-    assert agreement.fleiss(ratings, resamples=100).value == pytest.approx(-1 / 3)
+    assert kappa.fleiss(ratings, resamples=100).value == pytest.approx(-1 / 3)
 
 
 @few
@@ -63,13 +63,13 @@ def test_kappa_at_is_kappa_of_many_such_answers(prevalence, sensitivity, specifi
     said = np.zeros(n, dtype=int)
     said[: round(right.sum() * sensitivity)] = 1
     said[n - round((~right).sum() * (1 - specificity)) :] = 1
-    assert agreement.kappa_at(prevalence, sensitivity, specificity) == pytest.approx(
+    assert kappa.kappa_at(prevalence, sensitivity, specificity) == pytest.approx(
         cohen_kappa_score(right.astype(int), said), abs=2e-3
     )
 
 
 def test_kappa_falls_as_nearly_all_are_right_although_the_raters_err_alike():
-    curve = agreement.kappa_at(np.array([0.5, 0.9, 0.99]), 0.95, 0.95)
+    curve = kappa.kappa_at(np.array([0.5, 0.9, 0.99]), 0.95, 0.95)
     assert curve[0] > curve[1] > curve[2] > 0
     agree = np.full(3, 0.95)  # the plausible wrong formula, agreement alone, does not move
     assert np.ptp(agree) == 0 < np.ptp(curve)
@@ -79,7 +79,7 @@ def test_coverage_counts_samples_in_which_kappa_does_not_exist():
     rng = np.random.default_rng(0)
     a = (rng.random(2000) < 0.97).astype(int)
     b = np.where(rng.random(2000) < 0.97, a, 1 - a)
-    found = agreement.coverage(a, b, 20, times=40, resamples=40)
+    found = kappa.coverage(a, b, 20, times=40, resamples=40)
     assert set(found["defined"]) == {0, 1} and found.loc[found["defined"] == 0, "bootstrap"].isna().all()
     assert found["id"].is_unique
 
@@ -87,23 +87,23 @@ def test_coverage_counts_samples_in_which_kappa_does_not_exist():
 @pytest.mark.parametrize(
     ("a", "b", "words"),
     [
-        ([1, 0], [1, 0, 1], "same items; got 2 and 3"),
-        ([1, 2], [1, 0], "0 and 1 only; got 2"),
+        ([1, 0], [1, 0, 1], "lengths must be equal; got 2 a, 3 b"),
+        ([1, 2], [1, 0], r"a must be 0 or 1; got 2\.0"),
         ([1, 1], [1, 1], "not defined where both raters give all 2 items one label"),
         ([1], [1], "at least 2 labels"),
     ],
 )
 def test_what_is_no_pair_of_raters_is_refused(a, b, words):
     with pytest.raises(ValueError, match=words):
-        agreement.cohen(a, b)
+        kappa.cohen(a, b)
 
 
 def test_what_is_no_table_of_raters_is_refused():
-    with pytest.raises(ValueError, match="at least 2 raters"):
-        agreement.fleiss([[1], [0]])
+    with pytest.raises(ValueError, match=r"ratings must be \(items, raters\) with at least 2 of both; got shape \(2,"):
+        kappa.fleiss([[1], [0]])
     with pytest.raises(ValueError, match="all 4 labels are 1"):
-        agreement.fleiss([[1, 1], [1, 1]])
-    with pytest.raises(ValueError, match="prevalence must be 0 to 1"):
-        agreement.kappa_at(1.2, 0.9, 0.9)
+        kappa.fleiss([[1, 1], [1, 1]])
+    with pytest.raises(ValueError, match=r"prevalence must be from 0 to 1; got 1\.2"):
+        kappa.kappa_at(1.2, 0.9, 0.9)
     with pytest.raises(ValueError, match="always say the same"):
-        agreement.kappa_at(1.0, 1.0, 1.0)
+        kappa.kappa_at(1.0, 1.0, 1.0)

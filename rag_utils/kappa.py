@@ -1,7 +1,7 @@
-"""How far raters agree beyond chance: Cohen's kappa of two, Fleiss' kappa of several, each with its interval.
+"""Kappa: how far raters agree beyond chance. Cohen's for two, Fleiss' for several, each with its interval.
 
-Labels are 0 or 1. Agreement by chance is what raters who label at random, each as often as before, would reach; kappa is the share of the
-rest that is agreed on. Kappa falls where nearly all items have one label, however good the raters are (`kappa_at`).
+Labels are 0 or 1. What is agreed on by chance is what raters who label at random, each as often as before, would reach; kappa is the share
+of the rest that is agreed on. Kappa falls where nearly all items have one label, however good the raters are (`kappa_at`).
 """
 
 from dataclasses import dataclass, replace
@@ -11,11 +11,12 @@ import pandas as pd
 from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 
 from rag_utils import stats
+from rag_utils.base import checks
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """The agreement of two raters.
+class Kappa:
+    """What two raters agree on. Made by `cohen`.
 
     observed   : share of items with the same label, 0 .. 1
     expected   : share of chance, 0 .. 1
@@ -29,36 +30,35 @@ class Agreement:
     asymptotic: tuple[float, float]
 
 
-def cohen(a, b, *, resamples: int = 1000, seed: int = 0) -> Agreement:
+def cohen(a, b, *, resamples: int = 1000, seed: int = 0) -> Kappa:
     """Cohen's kappa of two raters.
 
     a, b    : (n,) 0/1 or bool, row i of both about the same item, n >= 2
-    returns : Agreement
+    returns : Kappa
     raises  : ValueError if shapes differ, a label is not 0 or 1, or both raters always say the same one thing: kappa is 0 / 0 then
     source  : Cohen 1960; value and asymptotic interval by statsmodels
 
-    >>> found = cohen([1, 1, 1, 1, 0, 0, 1, 0, 1, 0], [1, 1, 1, 0, 0, 0, 1, 1, 1, 0])
-    >>> round(found.observed, 2), round(found.expected, 2), round(found.kappa.value, 3)
+    >>> raters = cohen([1, 1, 1, 1, 0, 0, 1, 0, 1, 0], [1, 1, 1, 0, 0, 0, 1, 1, 1, 0])
+    >>> round(raters.observed, 2), round(raters.expected, 2), round(raters.kappa.value, 3)
     (0.8, 0.52, 0.583)
     """
     a, b = _labels("a", a), _labels("b", b)
-    if len(a) != len(b):
-        raise ValueError(f"a and b must be about the same items; got {len(a)} and {len(b)}")
+    checks.same_length(a=a, b=b)
     table = np.bincount(2 * a + b, minlength=4).reshape(2, 2)
     expected = float((table.sum(axis=0) / len(a)) @ (table.sum(axis=1) / len(a)))
     if expected == 1:
         raise ValueError(f"kappa is not defined where both raters give all {len(a)} items one label")
     with np.errstate(invalid="ignore"):  # a test that statsmodels adds, and that is not used
-        found = cohens_kappa(table)
+        counted = cohens_kappa(table)
 
     def kappa(a, b):  # statsmodels' value for two labels, some ten times as fast
-        one, other = a.mean(), b.mean()
-        chance = one * other + (1 - one) * (1 - other)
+        of_a, of_b = a.mean(), b.mean()
+        chance = of_a * of_b + (1 - of_a) * (1 - of_b)
         return (np.mean(a == b) - chance) / (1 - chance)
 
-    interval = replace(stats.statistic_interval(kappa, a, b, resamples=resamples, rng=seed), value=float(found.kappa))
-    low, high = (float(end) for end in (found.kappa_low, found.kappa_upp))
-    return Agreement(float(np.mean(a == b)), expected, interval, (low, high))
+    interval = replace(stats.statistic_interval(kappa, a, b, resamples=resamples, rng=seed), value=float(counted.kappa))
+    low, high = (float(end) for end in (counted.kappa_low, counted.kappa_upp))
+    return Kappa(float(np.mean(a == b)), expected, interval, (low, high))
 
 
 def fleiss(ratings, *, resamples: int = 1000, seed: int = 0) -> stats.Estimate:
@@ -72,10 +72,9 @@ def fleiss(ratings, *, resamples: int = 1000, seed: int = 0) -> stats.Estimate:
     >>> round(fleiss([[1, 1, 1], [1, 1, 0], [0, 0, 0], [0, 0, 1]], resamples=100).value, 3)
     0.333
     """
-    ratings = np.asarray(ratings)
-    if ratings.ndim != 2 or ratings.shape[1] < 2:
-        raise ValueError(f"ratings must be (items, raters) with at least 2 raters; got shape {ratings.shape}")
-    labels = _labels("ratings", ratings.ravel()).reshape(ratings.shape)
+    labels = checks.flags("ratings", ratings, dimensions=2).astype(int)
+    if min(labels.shape) < 2:
+        raise ValueError(f"ratings must be (items, raters) with at least 2 of both; got shape {labels.shape}")
     if labels.min() == labels.max():
         raise ValueError(f"kappa is not defined where all {labels.size} labels are {labels.min()}")
     raters, right = labels.shape[1], labels.sum(axis=1)
@@ -102,10 +101,9 @@ def kappa_at(prevalence, sensitivity: float, specificity: float):
     >>> kappa_at(np.array([0.5, 0.9]), 0.9, 0.9).round(2)
     array([0.8 , 0.59])
     """
-    p = np.asarray(prevalence, dtype=float)
-    for name, value in (("prevalence", p), ("sensitivity", sensitivity), ("specificity", specificity)):
-        if not ((np.asarray(value) >= 0) & (np.asarray(value) <= 1)).all():
-            raise ValueError(f"{name} must be 0 to 1; got {value}")
+    p = checks.numbers("prevalence", np.atleast_1d(prevalence), low=0, high=1).reshape(np.shape(prevalence))
+    sensitivity = checks.number("sensitivity", sensitivity, low=0, high=1)
+    specificity = checks.number("specificity", specificity, low=0, high=1)
     observed = p * sensitivity + (1 - p) * specificity
     said = p * sensitivity + (1 - p) * (1 - specificity)
     expected = p * said + (1 - p) * (1 - said)
@@ -122,13 +120,14 @@ def coverage(a, b, n: int, *, times: int = 200, resamples: int = 200, seed: int 
     returns : one row per sample: id, defined (0 or 1) and, NaN where it is not, bootstrap and asymptotic (0 or 1: the interval holds kappa)
     """
     a, b = _labels("a", a), _labels("b", b)
+    n, times = checks.whole("n", n, least=2, most=10**7), checks.whole("times", times, least=1, most=10**6)
     truth, rng, rows = cohen(a, b, resamples=40).kappa.value, np.random.default_rng(seed), []
     for number in range(times):
         drawn = rng.integers(len(a), size=n)
         row = {"id": f"sample-{number}", "defined": 1, "bootstrap": np.nan, "asymptotic": np.nan}
         try:
-            found = cohen(a[drawn], b[drawn], resamples=resamples, seed=number)
-            ends = {"bootstrap": (found.kappa.low, found.kappa.high), "asymptotic": found.asymptotic}
+            sample = cohen(a[drawn], b[drawn], resamples=resamples, seed=number)
+            ends = {"bootstrap": (sample.kappa.low, sample.kappa.high), "asymptotic": sample.asymptotic}
             row |= {name: int(low <= truth <= high) for name, (low, high) in ends.items()}
         except ValueError:
             row["defined"] = 0
@@ -137,9 +136,7 @@ def coverage(a, b, n: int, *, times: int = 200, resamples: int = 200, seed: int 
 
 
 def _labels(name: str, values) -> np.ndarray:
-    values = np.asarray(values)
-    if values.ndim != 1 or len(values) < 2:
-        raise ValueError(f"{name} must be a list of at least 2 labels; got shape {values.shape}")
-    if not np.isin(values, (0, 1)).all():
-        raise ValueError(f"{name} must hold 0 and 1 only; got {values[~np.isin(values, (0, 1))][0]}")
-    return values.astype(int)
+    labels = checks.flags(name, values).astype(int)
+    if len(labels) < 2:
+        raise ValueError(f"{name} must hold at least 2 labels; got {len(labels)}")
+    return labels
