@@ -142,7 +142,7 @@ def test_changes_are_utilities_and_refuse_what_cannot_be_compared():
     for bad, message in (
         (table[1:], "1 questions were not asked under 'closed book', the first is a"),
         (pd.concat([table, table[:1]]), "1 questions were asked under 'closed book' more than once"),
-        (table.assign(seper_soft=1.5), "after must be one number from 0 to 1"),
+        (table.assign(seper_soft=1.5), "after must be from 0 to 1"),
         (table[table["condition"] == "gold"], "condition"),
     ):
         with pytest.raises(ValueError, match=message):
