@@ -16,10 +16,28 @@ def state_of(model):
     return EncoderDecoder if model.config.is_encoder_decoder else Sliding
 
 
-class Sliding:
-    """A decoder whose cache only the model itself can make."""
+class _Read:
+    """What has been read of some texts, one row each."""
 
     joins = False
+
+    @property
+    def tokens(self) -> int:
+        return self.mask.numel()
+
+    def take(self, rows: list[int]) -> "_Read":
+        """These rows, the state itself left as it is."""
+        part = copy.deepcopy(self)
+        part.keep(torch.tensor(rows, device=self.mask.device))
+        return part
+
+    def branch(self, samples: Sequence[int]) -> "_Read":
+        self.keep(repeated(torch.arange(len(samples), device=self.mask.device), samples))
+        return self
+
+
+class Sliding(_Read):
+    """A decoder whose cache only the model itself can make."""
 
     def __init__(self, cache, mask):
         self.cache, self.mask = cache, mask
@@ -30,17 +48,6 @@ class Sliding:
         places = (mask.cumsum(dim=1) - 1).clamp(min=0)
         out = model(input_ids=ids, attention_mask=mask, position_ids=places, use_cache=True, logits_to_keep=1)
         return cls(out.past_key_values, mask), out.logits[:, -1]
-
-    @property
-    def tokens(self) -> int:
-        return self.mask.numel()
-
-    def take(self, rows: list[int]) -> "Sliding":
-        return _copied(self, rows)
-
-    def branch(self, samples: Sequence[int]) -> "Sliding":
-        self.keep(repeated(torch.arange(len(samples), device=self.mask.device), samples))
-        return self
 
     def keep(self, rows: torch.Tensor) -> None:
         self.cache.reorder_cache(rows)
@@ -67,10 +74,8 @@ class Sliding:
         return [row[-len(tokens) - 1 : -1] for row, tokens in zip(logits, continuations, strict=True)]
 
 
-class EncoderDecoder:
+class EncoderDecoder(_Read):
     """The encoder reads the prompt; the decoder starts from the model's own start token."""
-
-    joins = False
 
     def __init__(self, states, mask):
         self.states, self.mask, self.cache = states, mask, None
@@ -81,17 +86,6 @@ class EncoderDecoder:
         state = cls(model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
         start = torch.full((len(prompts),), model.config.decoder_start_token_id, device=ids.device)
         return state, state.step(model, start)
-
-    @property
-    def tokens(self) -> int:
-        return self.mask.numel()
-
-    def take(self, rows: list[int]) -> "EncoderDecoder":
-        return _copied(self, rows)
-
-    def branch(self, samples: Sequence[int]) -> "EncoderDecoder":
-        self.keep(repeated(torch.arange(len(samples), device=self.mask.device), samples))
-        return self
 
     def keep(self, rows: torch.Tensor) -> None:
         self.cache.reorder_cache(rows)
@@ -127,10 +121,3 @@ def pad(rows: Sequence[list[int]], side: str, device) -> tuple[torch.Tensor, tor
         ids[row, place] = torch.tensor(tokens)
         mask[row, place] = 1
     return ids.to(device), mask.to(device)
-
-
-def _copied(state, rows: list[int]):
-    """These rows of a state, the state itself left as it is."""
-    part = copy.deepcopy(state)
-    part.keep(torch.tensor(rows, device=state.mask.device))
-    return part

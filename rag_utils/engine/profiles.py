@@ -48,52 +48,29 @@ class Profile(BaseModel):
     needs: str = ""
 
 
+IN_A_WHEEL = {"reader": EMBEDDED, "batch_tokens": 16_384, "needs": "two CPU cores, 2 GB of memory, no hub"}
 PROFILES = {
     profile.name: profile
     for profile in (
+        Profile(name="embedded", adapter=ADAPTER, **IN_A_WHEEL),
+        Profile(name="embedded-first", adapter=FIRST_ADAPTER, **IN_A_WHEEL),
+        Profile(name="embedded-base", **IN_A_WHEEL),
         Profile(
-            name="embedded",
-            reader=EMBEDDED,
-            adapter=ADAPTER,
-            batch_tokens=16_384,
-            needs="two CPU cores, 2 GB of memory, no hub",
+            name="laptop", reader="Qwen/Qwen2.5-1.5B-Instruct", dtype="bfloat16", batch_tokens=16_384,
+            judge="microsoft/deberta-base-mnli", needs="16 GB of memory or a 6 GB GPU, 4 GB of download",
         ),
         Profile(
-            name="embedded-first",
-            reader=EMBEDDED,
-            adapter=FIRST_ADAPTER,
-            batch_tokens=16_384,
-            needs="two CPU cores, 2 GB of memory, no hub",
-        ),
-        Profile(
-            name="embedded-base", reader=EMBEDDED, batch_tokens=16_384, needs="two CPU cores, 2 GB of memory, no hub"
-        ),
-        Profile(
-            name="laptop",
-            reader="Qwen/Qwen2.5-1.5B-Instruct",
-            dtype="bfloat16",
-            batch_tokens=16_384,
-            judge="microsoft/deberta-base-mnli",
-            needs="16 GB of memory or a 6 GB GPU, 4 GB of download",
-        ),
-        Profile(
-            name="workstation",
-            reader="meta-llama/Meta-Llama-3-8B-Instruct",
-            dtype="bfloat16",
-            batch_tokens=131_072,
+            name="workstation", reader="meta-llama/Meta-Llama-3-8B-Instruct", dtype="bfloat16", batch_tokens=131_072,
             judge="microsoft/deberta-large-mnli",
             needs="a 24 GB GPU, 17 GB of download, the model's licence accepted on the hub",
         ),
         Profile(
-            name="paper",
-            reader="meta-llama/Llama-2-7b-chat-hf",
-            dtype="float16",
-            batch_tokens=65_536,
+            name="paper", reader="meta-llama/Llama-2-7b-chat-hf", dtype="float16", batch_tokens=65_536,
             judge="microsoft/deberta-v2-xlarge-mnli",
             needs="a 24 GB GPU, 15 GB of download, the model's licence accepted on the hub",
         ),
     )
-}
+}  # fmt: skip
 
 
 def get(profile: str | Profile, *, revision: str | None = None, dtype: str | None = None) -> Profile:

@@ -42,7 +42,7 @@ class Recordings:
     def __init__(self, chapter: str | None = None, *, writable: bool = False):
         path = cache_dir("recordings") / "calls.sqlite"
         earlier = path.with_suffix(".jsonl")
-        moves = not path.exists() and (earlier.exists() or _journal(earlier).exists())
+        moves = not os.path.exists(path) and any(map(os.path.exists, (earlier, _journal(earlier))))
         self.store = Store(path, writable=writable or moves, earlier=lambda: _before_sqlite(earlier))
         paths = [TRACKED / f"{chapter}.jsonl"] if chapter else sorted(TRACKED.glob("*.jsonl"))
         self._tracked = [read_sealed(path) for path in paths]

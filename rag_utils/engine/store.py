@@ -41,6 +41,7 @@ class Store:
     def __init__(self, path: Path, *, writable: bool = False, earlier=dict):
         self.path, self.writable, self._earlier = Path(path), writable, earlier
         self._connection, self._process, self._parts = None, os.getpid(), {}
+        self._journal = self.path.with_name(self.path.name + "-wal")
         self._lock = threading.RLock()
         self.get([])
 
@@ -118,10 +119,12 @@ class Store:
                 yield self._connection
             except sqlite3.Error as error:
                 raise self._said(error) from error
+            except OSError as error:
+                raise RecordingError(f"{self.path} cannot be opened for this: {error.strerror}.") from error
 
     def _make(self) -> None:
         """The file with its table, there as a whole or not at all."""
-        if (journal := self._part("-wal")).exists() and not self.path.exists():
+        if (journal := self._journal).exists() and not self.path.exists():
             raise RecordingError(
                 f"{self.path} was removed, {journal.name} is left of it; put it back or delete that too."
             )
@@ -139,8 +142,6 @@ class Store:
             os.link(scratch, self.path)
         except FileExistsError:
             pass  # another process was faster
-        except OSError as error:
-            raise RecordingError(f"{self.path} cannot be made: {error.strerror}.") from error
         finally:
             os.unlink(scratch)
 
@@ -157,14 +158,11 @@ class Store:
             connection.execute("SELECT key FROM replies LIMIT 1").fetchone()
         except (sqlite3.Error, RecordingError) as error:
             connection.close()
-            if not self.writable and _name(error) in CLOSED and how == "mode=rw" and not self._part("-wal").exists():
+            if not self.writable and _name(error) in CLOSED and how == "mode=rw" and not self._journal.exists():
                 return self._connected("mode=ro&immutable=1")  # a folder that cannot be written to
             raise
-        self._parts = {path: _identity(path) for path in (self.path, self._part("-wal"))} if self.writable else {}
+        self._parts = {path: _identity(path) for path in (self.path, self._journal)} if self.writable else {}
         return connection
-
-    def _part(self, ending: str) -> Path:
-        return self.path.with_name(self.path.name + ending)
 
     def _still_there(self, *only: Path) -> None:
         """RecordingError unless the files are those that were opened, and the store itself no shorter."""
@@ -195,8 +193,8 @@ class Store:
 
     def _damaged(self, what: str) -> RecordingError:
         return RecordingError(
-            f"{self.path} is damaged: {what}; put a copy of it back, or delete it together with {self.path.name}-wal and -shm and run "
-            "with --mode live, which records what is missing."
+            f"{self.path} is damaged: {what}; put a copy of it back, or delete it and what begins with its name, and run with --mode live, "
+            "which records what is missing."
         )
 
     def _said(self, error: Exception) -> RecordingError:

@@ -57,8 +57,9 @@ def prefix_tree(texts: Sequence[Sequence[int]], *, allowance: float = 0.0) -> No
         raise ValueError(
             f"prefix_tree wants at least one text and no empty one, got lengths {[len(t) for t in texts][:5]}"
         )
-    root = _branch(texts, sorted(range(len(texts)), key=lambda i: list(texts[i])), 0)
-    stack = [(root, sorted(range(len(texts)), key=lambda i: list(texts[i])))]
+    order = sorted(range(len(texts)), key=lambda i: list(texts[i]))
+    root = _branch(texts, order, 0)
+    stack = [(root, order)]
     while stack:
         node, members = stack.pop()
         node.ends = [i for i in members if len(texts[i]) == node.stop]

@@ -169,21 +169,9 @@ def _digits(number: float) -> str:
 # --- comparing --------------------------------------------------------------------------------------------------------
 
 COMPARED = (
-    "contained",
-    "recall",
-    "precision",
-    "last_word",
-    "early",
-    "numbers_missing",
-    "dates_agree",
-    "dates_differ",
-    "rival_name",
-    "negation",
-    "negated",
-    "polarity",
-    "refusal",
-    "log_length",
-)
+    "contained", "recall", "precision", "last_word", "early", "numbers_missing", "dates_agree", "dates_differ", "rival_name",
+    "negation", "negated", "polarity", "refusal", "log_length",
+)  # fmt: skip
 EARLY = 12  # words
 LITTLE = (
     "a an the of in on at to for from by with and or is was are were be been it its he she they them his her their this that these those "

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -437,22 +438,32 @@ except (RecordingError, CacheError) as error:
 
 def unprivileged(code: str) -> str:
     """What the code gives to somebody who may not do everything."""
-    return subprocess.run([sys.executable, "-c", UNPRIVILEGED, code], capture_output=True, text=True).stdout
+    done = subprocess.run([sys.executable, "-c", UNPRIVILEGED, code], capture_output=True, text=True)
+    return done.stdout or done.stderr
 
 
-def test_folders_and_files_without_rights(tmp_path):
+@pytest.fixture
+def open_to_all(monkeypatch):
+    """A folder that others may enter, which pytest's own is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        monkeypatch.setattr(recordings, "TRACKED", Path(folder) / "tracked")
+        monkeypatch.setenv("RAG_COMPANION_CACHE", str(Path(folder) / "cache"))
+        yield Path(folder)
+
+
+def test_folders_and_files_without_rights(open_to_all):
     path, keys = sealed("a", 3), list(dict(pairs(3)))
-    database = tmp_path / "cache/recordings/calls.sqlite"
-    for folder in (tmp_path, *tmp_path.parents):
-        if str(folder).startswith("/tmp/"):
-            folder.chmod(0o755)
+    database = open_to_all / "cache/recordings/calls.sqlite"
     database.parent.chmod(0o555), database.chmod(0o444)
     assert unprivileged(f"len(Recordings('none').get({keys}))") == "3\n"  # reading needs no right to write
     assert "cannot be opened" in unprivileged("Recordings(writable=True).add([('k', {})])")
     database.chmod(0o000), path.chmod(0o000)
     said = unprivileged("Recordings('none').get(['k'])"), unprivileged(f"read_sealed(Path({str(path)!r}))")
-    assert all("cannot be" in words and "damaged" not in words for words in said)
-    database.unlink()
+    assert all("cannot be" in words and "damaged" not in words for words in said), said
+    open_to_all.chmod(0o700)
+    assert "calls.sqlite cannot be opened for this: Permission denied" in unprivileged("Recordings('none')")
+    open_to_all.chmod(0o755), database.unlink()
     assert "cannot write to" in unprivileged("Recordings(writable=True)")
 
 
