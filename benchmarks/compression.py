@@ -12,8 +12,9 @@ import tasks
 import torch
 from engine import processor, timed
 
-from experiments.ecorag_ablations import compressors, evidence
+from experiments.ecorag_ablations import evidence
 from rag_utils import data, lm, prompts, retrieve
+from rag_utils.measures import ecorag
 
 RESULTS = Path(__file__).with_name("compression.json")
 
@@ -27,23 +28,21 @@ def main() -> None:
     reader, read = lm.load("embedded", mode="fresh"), prompts.load("read_plain")
     asked = [question for question in data.load("companion") if question.split == "test"][: given.questions]
     documents = evidence.retrieved(asked, data.passages("companion"), k=given.documents)
-    encode, head = retrieve.encoder(), compressors.load_head("evidentiality")
+    encode, head = retrieve.encoder(), ecorag.load_head("evidentiality")
 
     def compress(question):
         """With nothing remembered of other questions: their documents overlap."""
-        score = compressors.similarity(encode, head)
-        return compressors.adaptive(score, compressors.small_evaluator(score))([question], documents)
+        score = ecorag.dot_products(encode, head)
+        return ecorag.adaptive(score, ecorag.small_evaluator(score))([question], documents)
 
     def reply(question, texts):
         tasks.generate(reader, [read.fill(question=question.text, documents=texts)], do_sample=False)
 
-    reply(
-        asked[0], [compressors.shown(passage) for passage in documents[asked[0].id]]
-    )  # first touches of memory are slow
+    reply(asked[0], [ecorag.titled(passage) for passage in documents[asked[0].id]])  # first touches of memory are slow
     compress(asked[0])
     rows = []
     for number, question in enumerate(asked):
-        texts, kept = [compressors.shown(passage) for passage in documents[question.id]], {}
+        texts, kept = [ecorag.titled(passage) for passage in documents[question.id]], {}
         ways = {
             "all documents": lambda _, question=question, texts=texts: reply(question, texts),
             "compression": lambda _, question=question, kept=kept: kept.update(compress(question)),

@@ -23,10 +23,10 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from experiments import results
+from experiments import table
 from rag_utils import data, lm
 
-CHAPTER, NAME, PASSAGES = "06_ecorag_ablations", "packages", 6
+RESULTS, PASSAGES = table.FOLDER / "06_ecorag_ablations" / "packages.json", 6
 
 
 def lingua(folder: str, reader, passages) -> list[dict]:
@@ -73,19 +73,25 @@ def selective(reader, passages) -> list[dict]:
     return rows
 
 
+def measured(folder: Path, profile: str, passages: int) -> table.Kept:
+    """What both packages say of the first passages of the companion corpus, as a table with its settings."""
+    sys.path.append(str(folder))
+    reader = lm.load(profile, mode="fresh")
+    asked = sorted(data.passages("companion"), key=lambda passage: passage.id)[:passages]
+    with tempfile.TemporaryDirectory() as copy:
+        reader.model.save_pretrained(copy)
+        reader.tokenizer.save_pretrained(copy)
+        rows = lingua(copy, reader, asked)
+    versions = {name: importlib.metadata.version(name) for name in ("llmlingua", "selective-context", "transformers")}
+    facts = {"fingerprints": {profile: reader.fingerprint}, "versions": versions}
+    settings = {"profile": profile, "passages": passages}
+    return table.Kept(pd.DataFrame(rows + selective(reader, asked)), "benchmarks.packages:measured", settings, facts)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the packages were installed")
-    sys.path.append(str(parser.parse_args().folder))
-    reader = lm.load("embedded", mode="fresh")
-    passages = sorted(data.passages("companion"), key=lambda passage: passage.id)[:PASSAGES]
-    with tempfile.TemporaryDirectory() as folder:
-        reader.model.save_pretrained(folder)
-        reader.tokenizer.save_pretrained(folder)
-        rows = lingua(folder, reader, passages)
-    table = pd.DataFrame(rows + selective(reader, passages))
-    versions = {name: importlib.metadata.version(name) for name in ("llmlingua", "selective-context", "transformers")}
-    results.save(CHAPTER, NAME, table, {"fingerprint": reader.fingerprint, "versions": versions, "passages": PASSAGES})
+    table.save(RESULTS, measured(parser.parse_args().folder, "embedded", PASSAGES))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from rag_utils.base.names import check_name
 from rag_utils.corpora import companion
 from rag_utils.corpora.manifest import DataError, locate
 from rag_utils.corpora.rows import AnyText, Row, Some, Text, check, items, lines, once
+from rag_utils.corpora.sentences import split_sentences
 
 if TYPE_CHECKING:
     import datasets
@@ -36,6 +37,10 @@ class Passage:
         for name in ("id", "title", "text"):
             checks.text(name, getattr(self, name))
         checks.texts("sentences", self.sentences, least=0)
+
+    def cut(self) -> list[str]:
+        """Its sentences, found by punctuation where the source does not cut the text."""
+        return list(self.sentences) or split_sentences(self.text)
 
 
 @dataclass(frozen=True)

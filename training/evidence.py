@@ -2,19 +2,19 @@
 
     python training/evidence.py --mine      # asks the reader: some five minutes on two cores
     python training/evidence.py             # trains heads and the small evaluator on the labels that are there: seconds
-    python training/evidence.py --mine --data nq --heads evidentiality    # the variant that is measured and does not ship
+    python training/evidence.py --mine --data nq --heads evidentiality --rate 3e-4 --temperature 0.05 --epochs 100    # of NQ
     python training/evidence.py --encoder embedded --keep last            # all weights of MiniLM: minutes; does not ship
     HF_HUB_OFFLINE=0 python training/evidence.py --encoder facebook/contriever --keep last
     HF_HUB_OFFLINE=0 python training/evidence.py --evaluator google/flan-t5-large
 
 Labels come from the companion's questions of the split "train", without those to be answered yes or no (their answer is in no sentence),
-and are committed as numbers; those of the variant from the NQ questions by which the training of the reader measured its loss.
+and are kept as a table of chapter 6; those of the variant from the NQ questions by which the training of the reader measured its loss.
 
 The encoder stays frozen; what is trained is a low-rank step on each side of its dot product, once per kind of label. With `--encoder` all
 weights of an encoder on each side are trained instead, as in the paper. Recipe by default that of ECoRAG, appendix B.1: AdamW, rate 5e-5, 4
-epochs, temperature 1, steps of 64 texts, 8 positive and 56 negative, of these 15 per cent weak evidence. The shipped heads were trained
-with the settings in `data/compressor/training.json`. The epoch with the lowest loss on a fifth of the questions is kept, unless `--keep
-last` says otherwise.
+epochs, temperature 1, steps of 64 texts, 8 positive and 56 negative, of these 15 per cent weak evidence. The shipped heads, that of NQ too,
+were trained with the settings in `data/compressor/training.json`. The epoch with the lowest loss on a fifth of the questions is kept, unless
+`--keep last` says otherwise.
 
 With `--evaluator` an encoder-decoder learns to say <EVI> of strong evidence and <NOT> of other sentences (section 3.2.1), which become two
 tokens of it; by default with appendix B.1's batches of 40 at rate 1e-5 for 4 epochs. `compressors.asked_evaluator` asks it.
@@ -25,32 +25,31 @@ The state is saved every few epochs as safetensors; a run that was interrupted g
 import argparse
 import json
 import math
-import os
 import random
 from pathlib import Path
 
+import dual_encoder
 import fusion_in_decoder as fid
 import numpy as np
+import state
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from sklearn.linear_model import LogisticRegression
 
-from experiments import results
-from experiments.ecorag_ablations import compressors, dual_encoder, evidence
-from rag_utils import data, lm, prompts, retrieve
-from rag_utils.base.cache import ROOT
+from experiments.ecorag_ablations import compressors, evidence, tables
+from experiments.table import table
+from rag_utils import data, prompts, retrieve
+from rag_utils.base.cache import ROOT, make_dir
 from rag_utils.base.progress import track
 from rag_utils.engine import weights
 from rag_utils.engine.profiles import Profile
+from rag_utils.measures import ecorag
 
-CHAPTER = "06_ecorag_ablations"
 LABELS = {"companion": "labels", "nq": "labels_nq"}
-FOLDERS = {"companion": compressors.FOLDER, "nq": compressors.NQ_FOLDER}
-PASSAGES, NEW_TOKENS = 5, 16
-CLOSED, READ = prompts.load("closed_plain"), prompts.load("read_plain")
+ASKED = {"profile": "embedded", "prompts": {"closed": "closed_plain", "read": "read_plain"}, "max_new_tokens": 16}
 EVALUATOR_PROMPT = prompts.load("ecorag_evaluator")
-NOT_IN_PLAN = ("mine", "questions", "heads", "save_every", "state", "out", "encoder", "unit_length", "evaluator")
+VERDICTS = ("<EVI>", "<NOT>")  # of evidence that suffices, and of what does not; ECoRAG, section 3.2.1
+NOT_IN_PLAN = ("mine", "questions", "heads", "save_every", "state", "out", "encoder", "evaluator")
 NOT_IN_PLAN += ("evaluator_rate", "evaluator_batch")
 LOWER = {"strong": ("weak", "distractor"), "weak": ("distractor",)}
 
@@ -60,11 +59,10 @@ def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--mine", action="store_true", help="ask the reader for the labels first")
     parser.add_argument("--data", choices=LABELS, default="companion")
     parser.add_argument("--questions", type=int, default=None, help="mine that many questions only")
-    parser.add_argument("--heads", nargs="+", choices=compressors.HEADS, default=list(compressors.HEADS))
+    parser.add_argument("--heads", nargs="+", choices=ecorag.HEADS, default=list(ecorag.HEADS))
     parser.add_argument(
         "--encoder", default=None, help='train all its weights: "embedded", a folder, or a name on the hub'
     )
-    parser.add_argument("--unit-length", action=argparse.BooleanOptionalAction, default=None, help="of its vectors")
     parser.add_argument("--evaluator", default=None, help="encoder-decoder to train, of a model hub or a folder")
     parser.add_argument("--evaluator-rate", type=float, default=1e-5)
     parser.add_argument("--evaluator-batch", type=int, default=40)
@@ -85,61 +83,36 @@ def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     chosen = parser.parse_args(arguments)
     chosen.state = chosen.state or ROOT / "_build" / "evidence" / chosen.data
     chosen.save_every = chosen.save_every or (1 if chosen.encoder else 10)
-    whole = compressors.WHOLE_FOLDER if chosen.encoder or chosen.evaluator else None
-    chosen.out = chosen.out or whole or FOLDERS[chosen.data]
+    chosen.out = chosen.out or tables.FOLDERS["whole" if chosen.encoder or chosen.evaluator else chosen.data]
     return chosen
 
 
-def train_questions(source: str, limit: int | None = None) -> list[data.Question]:
-    """The questions to mine, in the order of the hash of their text: of NQ those that the reader was not trained on, none of the held-out
-    quarter and none on a passage of it, as `training/reader.py` chose them."""
-    found = sorted(data.load(source), key=lambda question: data.question_id(question.text))
-    if source == "companion":
-        return [q for q in found if q.split == "train" and q.type != "yes_no"][:limit]
-    unseen = {passage.id for q in found if data.held_out(q.text) for passage in q.gold}
-    usable = [q for q in found if not data.held_out(q.text) and not unseen & {passage.id for passage in q.gold}]
-    facts = json.loads((ROOT / "data" / "reader" / "training.json").read_text(encoding="utf-8"))
-    return usable[: facts["development_questions"]][:limit]
-
-
-def mine(source: str, limit: int | None) -> None:
-    """Ask the reader and commit the labels. Calls are recorded in the user's cache, so that a stopped run goes on."""
-    questions = train_questions(source, limit)
-    reader = lm.load("embedded", mode="live")
-    passages = evidence.retrieved(questions, data.passages(source), k=PASSAGES)
-    table = evidence.mined(reader, questions, passages, closed=CLOSED, read=READ, max_new_tokens=NEW_TOKENS)
-    facts = {
-        "reader": reader.name,
-        "fingerprint": reader.fingerprint,
-        "prompts": {one.name: one.digest for one in (CLOSED, READ)},
-        "max_new_tokens": NEW_TOKENS,
-        "questions": len(questions),
-        "passages": PASSAGES,
-        "retriever": "BM25",
-        "tokens": {"distinct": reader.count.distinct, "computed": reader.count.computed},
-    }
-    results.save(CHAPTER, LABELS[source], table, facts)
-    reader.close()
+def labels(chosen: argparse.Namespace):
+    """The labels, kept or mined now, as `tables.labels` returns them. A run that was stopped goes on: its calls are recorded."""
+    sample = tables.LABELS[LABELS[chosen.data]]
+    sample = sample | {"questions": chosen.questions or sample["questions"]}
+    mode = "live" if chosen.mine else "replay"
+    return table(tables.CHAPTER, LABELS[chosen.data], tables.labels, mode=mode, sample=sample, **ASKED)
 
 
 def examples(
-    table, questions: list[data.Question], kind: str, source: str = "companion"
+    rows, questions: list[data.Question], kind: str, source: str = "companion"
 ) -> dict[str, tuple[str, list[str], list[str]]]:
     """Per question its text, texts and labels (strong, weak or distractor); only questions with a positive and a negative one.
 
-    kind : one of compressors.HEADS; texts are sentences, but whole passages for leave-one-out
+    kind : one of ecorag.HEADS; texts are sentences, but whole passages for leave-one-out
     """
     pool = {passage.id: passage for passage in data.passages(source)}
     found = {}
     for question in questions:
-        own = table[table["id"] == question.id]
+        own = rows[rows["id"] == question.id]
         if kind == "leave-one-out":
             own = own.drop_duplicates("passage")
             own = own[own["whole"] == 1]
-            texts = [compressors.shown(pool[name]) for name in own["passage"]]
+            texts = [ecorag.titled(pool[name]) for name in own["passage"]]
         else:
             texts = [
-                compressors.shown(pool[name], compressors.cut(pool[name])[place])
+                ecorag.titled(pool[name], pool[name].cut()[place])
                 for name, place in zip(own["passage"], own["place"], strict=True)
             ]
         column = {"answerability": "answer", "leave-one-out": "needed"}.get(kind)
@@ -155,7 +128,7 @@ def development(name: str) -> bool:
 
 
 class Heads(torch.nn.Module):
-    """`compressors.Head` while it is trained; the upper matrices begin at zero, so that training begins at the encoder."""
+    """`measures.ecorag.Head` while it is trained; the upper matrices begin at zero, so that training begins at the encoder."""
 
     def __init__(self, size: int, rank: int):
         super().__init__()
@@ -206,65 +179,86 @@ def frozen(found: dict, encode: retrieve.Encoder) -> dict:
     }
 
 
-def train(kind: str, found: dict, model: torch.nn.Module, chosen: argparse.Namespace, plan: str) -> tuple[dict, dict]:
+def parts_of(found: dict, kind: str) -> dict[str, list[str]]:
+    """The ids to learn from and those to choose the epoch by; ValueError if one of them is empty."""
+    parts = {"train": [], "development": []}
+    for name in found:
+        parts["development" if development(name) else "train"].append(name)
+    if not all(parts.values()):
+        raise ValueError(f"{kind}: {len(found)} questions are too few to train on and to choose by")
+    return parts
+
+
+def loss_of(model: torch.nn.Module, example: tuple, temperature: float, draw=None) -> torch.Tensor:
+    """`question_loss` of an example (question, texts, labels) under the model; texts may be rows of a tensor."""
+    question, texts, labels = example
+
+    def score(places: list[int]) -> torch.Tensor:
+        return model(question, texts[places] if isinstance(texts, torch.Tensor) else [texts[i] for i in places])
+
+    return question_loss(score, labels, temperature, draw)
+
+
+def losses_on(model: torch.nn.Module, found: dict, parts: dict, temperature: float) -> dict[str, float]:
+    """The mean loss of each part, nats."""
+    model.eval()
+    with torch.no_grad():
+        return {
+            title: round(torch.stack([loss_of(model, found[name], temperature) for name in names]).mean().item(), 5)
+            for title, names in parts.items()
+        }
+
+
+def train_epoch(model: torch.nn.Module, optimizer, found: dict, names: list[str], chosen, epoch: int) -> None:
+    """Once through the questions in an order that seed and epoch decide; dropout is alike after a stop."""
+    rng = random.Random(f"{chosen.seed}-{epoch}")
+    order = rng.sample(names, len(names))
+    torch.manual_seed(random.Random(f"{chosen.seed}-{epoch}-dropout").getrandbits(63))
+    model.train()
+    for part in state.parts(order, chosen.positives):
+        losses = []
+        for name in part:
+
+            def draw(higher: str, labels: list[str] = found[name][2]) -> tuple[int, list[int]]:
+                return drawn(labels, higher, chosen, rng)
+
+            losses.append(loss_of(model, found[name], chosen.temperature, draw))
+        torch.stack(losses).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def train(kind: str, found: dict, model: torch.nn.Module, chosen: argparse.Namespace, run: str) -> tuple[dict, dict]:
     """The weights of the epoch that is kept, and how it went.
 
     found : per question what the model takes, (question, texts), and the labels of the texts
-    plan  : of `key`
+    run   : of `key`
     """
-    kept = {part: [name for name in found if development(name) is part] for part in (False, True)}
-    if not kept[False] or not kept[True]:
-        raise ValueError(f"{kind}: {len(found)} questions are too few to train on and to choose by")
+    parts = parts_of(found, kind)
     optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.rate)
-
-    def loss_of(name: str, draw=None) -> torch.Tensor:
-        question, texts, labels = found[name]
-
-        def score(places: list[int]) -> torch.Tensor:
-            return model(question, texts[places] if isinstance(texts, torch.Tensor) else [texts[i] for i in places])
-
-        return question_loss(score, labels, chosen.temperature, draw)
-
-    def losses_on(part: dict) -> dict:
-        model.eval()
-        with torch.no_grad():
-            means = {title: torch.stack([loss_of(name) for name in names]).mean() for title, names in part.items()}
-        return {title: round(mean.item(), 5) for title, mean in means.items()}
-
-    parts = {"train": kept[False], "development": kept[True]}
-    folder = chosen.state / (f"{kind} all weights" if chosen.encoder else kind)
-    resumed = resume(model, optimizer, folder, plan)
-    history, best = resumed or ([{"epoch": 0} | losses_on(parts)], copied(model))
+    path = chosen.state / (f"{kind} all weights" if chosen.encoder else kind) / "state.safetensors"
+    if saved := state.load(path, run, optimizer):
+        groups, history = saved
+        model.load_state_dict(groups["model"])
+        best = groups["best"]
+    else:
+        history, best = [{"epoch": 0} | losses_on(model, found, parts, chosen.temperature)], copied(model)
     for [epoch] in track(([i] for i in range(len(history), chosen.epochs + 1)), what=kind, total=chosen.epochs):
-        rng = random.Random(f"{chosen.seed}-{epoch}")
-        order = rng.sample(kept[False], len(kept[False]))
-        torch.manual_seed(random.Random(f"{chosen.seed}-{epoch}-dropout").getrandbits(63))  # alike after a stop
-        model.train()
-        for start in range(0, len(order), chosen.positives):
-            losses = []
-            for name in order[start : start + chosen.positives]:
-
-                def draw(higher: str, labels: list[str] = found[name][2], rng=rng) -> tuple[int, list[int]]:
-                    return drawn(labels, higher, chosen, rng)
-
-                losses.append(loss_of(name, draw))
-            torch.stack(losses).mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        history.append({"epoch": epoch} | losses_on(parts))
+        train_epoch(model, optimizer, found, parts["train"], chosen, epoch)
+        history.append({"epoch": epoch} | losses_on(model, found, parts, chosen.temperature))
         if not math.isfinite(history[-1]["train"]):
             raise ValueError(f"{kind}: the loss after epoch {epoch} is {history[-1]['train']}; want a lower rate")
         if history[-1]["development"] < min(row["development"] for row in history[:-1]):
             best = copied(model)
         if epoch % chosen.save_every == 0 or epoch == chosen.epochs:
-            save(model, optimizer, history, best, folder, plan)
-    kept_epoch = min(history, key=lambda row: row["development"])
+            state.save(path, run, optimizer, {"model": model.state_dict(), "best": best}, history)
+    kept = min(history, key=lambda row: row["development"])
     if chosen.keep == "last":
-        best, kept_epoch = model.state_dict(), history[-1]
+        best, kept = model.state_dict(), history[-1]
     return best, {
-        "questions": len(kept[False]),
-        "development_questions": len(kept[True]),
-        "kept": kept_epoch,
+        "questions": len(parts["train"]),
+        "development_questions": len(parts["development"]),
+        "kept": kept,
         "history": history[:: max(1, len(history) // 20)],
     }
 
@@ -274,45 +268,12 @@ def copied(model: torch.nn.Module) -> dict:
 
 
 def key(kind: str, found: dict, chosen: argparse.Namespace) -> str:
-    """What a saved state must have been made with: another one is not gone on with."""
-    plan = {n: v for n, v in vars(chosen).items() if n not in (*NOT_IN_PLAN, "keep", "epochs")}
-    parts = [kind, found, plan] + ([chosen.encoder, chosen.unit_length] if chosen.encoder else [])
-    return data.question_id(json.dumps(parts, sort_keys=True))
+    """What a saved state must have been made with. More epochs go on with it, and which epoch is kept in the end is decided then."""
+    plan = {name: value for name, value in vars(chosen).items() if name not in (*NOT_IN_PLAN, "keep", "epochs")}
+    return state.digest(kind, found, plan, chosen.encoder)
 
 
-def save(model, optimizer, history: list, best: dict, folder: Path, plan: str) -> None:
-    """Everything that the next epoch depends on, at once or not at all."""
-    tensors = {f"model.{name}": tensor.contiguous() for name, tensor in model.state_dict().items()}
-    tensors |= {f"best.{name}": tensor.contiguous() for name, tensor in best.items()}
-    for index, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value).clone() for name, value in state.items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, folder / "state.new", metadata={"history": json.dumps(history), "plan": plan})
-    os.replace(folder / "state.new", folder / "state.safetensors")
-
-
-def resume(model, optimizer, folder: Path, plan: str) -> tuple[list, dict] | None:
-    """The history and the best weights so far, with model and optimiser as they were; None where nothing of this plan was kept."""
-    path = folder / "state.safetensors"
-    if not path.exists():
-        return None
-    with safe_open(path, "pt") as file:
-        facts = file.metadata()
-    if facts["plan"] != plan:
-        return None
-    tensors = load_file(path)
-    state: dict[int, dict] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, index, entry = name.split(".")
-            state.setdefault(int(index), {})[entry] = tensor
-    model.load_state_dict({name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")})
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
-    best = {name.removeprefix("best."): tensor for name, tensor in tensors.items() if name.startswith("best.")}
-    return json.loads(facts["history"]), best
-
-
-def judged(found: dict, score: compressors.Score) -> list[tuple[str, str, bool]]:
+def judged(found: dict, score: ecorag.Score) -> list[tuple[str, str, bool]]:
     """What an evaluator learns from: question, text, and whether it is strong evidence.
 
     source : ECoRAG, section 3.2.1 and appendix B.1: one to three, <NOT> the others with the compressor's highest scores
@@ -326,22 +287,22 @@ def judged(found: dict, score: compressors.Score) -> list[tuple[str, str, bool]]
     return rows
 
 
-def fit_evaluator(rows: list[tuple[str, str, bool]], score: compressors.Score) -> tuple[dict, dict]:
+def fit_evaluator(rows: list[tuple[str, str, bool]], score: ecorag.Score) -> tuple[dict, dict]:
     """The logistic regression of `small_evaluator` on what `judged` gives."""
     asked, texts, right = zip(*rows, strict=True)
-    rows = compressors.features(asked, [[text] for text in texts], score)
+    rows = ecorag.features(asked, [[text] for text in texts], score)
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
     spread[spread == 0] = 1.0
     model = LogisticRegression(C=1.0, max_iter=5000).fit((rows - mean) / spread, right)
     values = model.coef_[0] / spread
     fitted = {
         "intercept": round(float(model.intercept_[0] - values @ mean), 6),
-        "coefficients": {name: round(float(one), 6) for name, one in zip(compressors.FEATURES, values, strict=True)},
+        "coefficients": {name: round(float(one), 6) for name, one in zip(ecorag.FEATURES, values, strict=True)},
     }
     return fitted, {"evidence": int(np.sum(right)), "not": int(len(right) - np.sum(right))}
 
 
-def save_evaluator(rows: list[tuple[str, str, bool]], score: compressors.Score, folder: Path) -> dict:
+def save_evaluator(rows: list[tuple[str, str, bool]], score: ecorag.Score, folder: Path) -> dict:
     """Write what `fit_evaluator` finds; the numbers of examples."""
     fitted, counts = fit_evaluator(rows, score)
     (folder / "evaluator.json").write_text(json.dumps(fitted, indent=1) + "\n", encoding="utf-8")
@@ -358,75 +319,79 @@ def train_evaluator(rows: list[tuple[str, str, bool]], chosen: argparse.Namespac
     loaded = weights.load(Profile(name="evaluator", reader=chosen.evaluator, task="seq2seq"))
     model, tokenizer = loaded.model, loaded.tokenizer
     torch.manual_seed(chosen.seed)  # the rows of new tokens are drawn
-    tokenizer.add_tokens(list(compressors.VERDICTS), special_tokens=True)
+    tokenizer.add_tokens(list(VERDICTS), special_tokens=True)
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:  # T5 has spare rows
         model.resize_token_embeddings(len(tokenizer))
-    evidence_token, other = compressors.VERDICTS
+    evidence_token, other = VERDICTS
     examples = [
         ([EVALUATOR_PROMPT.fill(question=question, documents=[text])], evidence_token if strong else other)
         for question, text, strong in rows
     ]
-    recipe = {"epochs": chosen.epochs, "batch": chosen.evaluator_batch, "learning_rate": chosen.evaluator_rate}
-    recipe |= {"warmup_share": 0.0, "seed": chosen.seed, "folder": chosen.state / "evaluator"}
-    losses = fid.train(model, tokenizer, examples, **recipe | options)
+    recipe = fid.Recipe(
+        epochs=chosen.epochs,
+        learning_rate=chosen.evaluator_rate,
+        warmup_share=0.0,
+        batch=chosen.evaluator_batch,
+        seed=chosen.seed,
+    )
+    losses = fid.train(model, tokenizer, examples, recipe, folder=chosen.state / "evaluator", **options)
     model.save_pretrained(chosen.out / "evaluator")
     tokenizer.save_pretrained(chosen.out / "evaluator")
     return losses
 
 
-def train_encoders(found_of, chosen: argparse.Namespace) -> dict:
-    """All weights of both towers, once per kind of label, and a small evaluator on the first; how it went."""
-    reports = {}
-    for kind in dict.fromkeys(["evidentiality", *chosen.heads]):  # the evaluator needs the first
-        torch.manual_seed(chosen.seed)
-        found, model = found_of(kind), dual_encoder.load(chosen.encoder, unit_length=chosen.unit_length)
-        best, reports[kind] = train(kind, found, model, chosen, key(kind, found, chosen))
-        model.load_state_dict(best)
-        dual_encoder.save(model, chosen.out / kind)
-    score = dual_encoder.similarity(dual_encoder.load(chosen.out / "evidentiality"))
-    return {"heads": reports, "evaluator": save_evaluator(judged(found_of("evidentiality"), score), score, chosen.out)}
-
-
-def train_heads(found_of, encode: retrieve.Encoder, chosen: argparse.Namespace) -> dict:
-    """The heads on the frozen encoder and the small evaluator; how it went."""
+def train_kinds(found_of, chosen: argparse.Namespace, encode: retrieve.Encoder) -> dict:
+    """Heads on the frozen encoder, or all weights of both towers, once per kind of label, and the small evaluator; how it went."""
     reports = {}
     for kind in dict.fromkeys(["evidentiality", *chosen.heads]):  # the evaluator needs the first
         found = found_of(kind)
-        vectors = frozen(found, encode)
+        examples = found if chosen.encoder else frozen(found, encode)
         torch.manual_seed(chosen.seed)
-        model = Heads(len(next(iter(vectors.values()))[0]), chosen.rank)
-        best, reports[kind] = train(kind, vectors, model, chosen, key(kind, found, chosen))
-        half = {name.replace("_", "."): tensor.to(torch.float16).contiguous() for name, tensor in best.items()}
-        save_file(half, chosen.out / f"{kind}.safetensors")
-    score = compressors.similarity(encode, compressors.load_head("evidentiality", chosen.out))
+        model = (
+            dual_encoder.load(chosen.encoder)
+            if chosen.encoder
+            else Heads(len(next(iter(examples.values()))[0]), chosen.rank)
+        )
+        best, reports[kind] = train(kind, examples, model, chosen, key(kind, found, chosen))
+        if chosen.encoder:
+            model.load_state_dict(best)
+            dual_encoder.save(model, chosen.out / kind)
+        else:
+            half = {name.replace("_", "."): tensor.to(torch.float16).contiguous() for name, tensor in best.items()}
+            save_file(half, chosen.out / f"{kind}.safetensors")
+    score = trained_score(chosen, encode)
     return {"heads": reports, "evaluator": save_evaluator(judged(found_of("evidentiality"), score), score, chosen.out)}
+
+
+def trained_score(chosen: argparse.Namespace, encode: retrieve.Encoder) -> ecorag.Score:
+    """The score that evidentiality was trained for."""
+    if chosen.encoder:
+        return compressors.towers(chosen.out / "evidentiality")
+    return ecorag.dot_products(encode, ecorag.load_head("evidentiality", chosen.out))
 
 
 def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None = None) -> None:
     chosen = settings(arguments)
-    if chosen.mine:
-        mine(chosen.data, chosen.questions)
-    table, mined_with = results.load(CHAPTER, LABELS[chosen.data])
-    questions = [question for question in train_questions(chosen.data) if question.id in set(table["id"])]
+    rows = labels(chosen)
+    questions = [one for one in evidence.train_questions(chosen.data) if one.id in set(rows["id"])]
     encode = encode or retrieve.encoder()
-    chosen.out.mkdir(parents=True, exist_ok=True)
+    make_dir(chosen.out)
 
     def found_of(kind: str) -> dict:
-        return examples(table, questions, kind, chosen.data)
+        return examples(rows, questions, kind, chosen.data)
 
     if chosen.evaluator:
-        head = compressors.load_head("evidentiality", FOLDERS[chosen.data])
-        rows = judged(found_of("evidentiality"), compressors.similarity(encode, head))
-        losses = train_evaluator(rows, chosen)
+        head = ecorag.load_head("evidentiality", tables.FOLDERS[chosen.data])
+        losses = train_evaluator(judged(found_of("evidentiality"), ecorag.dot_products(encode, head)), chosen)
         print(f"loss {losses[0]:.2f} at the first step, {losses[-1]:.2f} at the last of {len(losses)}")
         return
-    if chosen.encoder:
-        provenance = {"encoder": f"{chosen.encoder}, all weights"} | train_encoders(found_of, chosen)
-    else:
-        provenance = {"encoder": "all-MiniLM-L6-v2, frozen"} | train_heads(found_of, encode, chosen)
+    provenance = {"encoder": f"{chosen.encoder} all weights" if chosen.encoder else "all-MiniLM-L6-v2 frozen"}
+    provenance |= train_kinds(found_of, chosen, encode)
+    kept = rows.attrs["kept"]
     plan = {name: value for name, value in vars(chosen).items() if name not in NOT_IN_PLAN}
-    provenance |= {"labels": mined_with, "settings": plan}
-    (chosen.out / "training.json").write_text(json.dumps(provenance, indent=1) + "\n", encoding="utf-8")
+    provenance |= {"labels": {"fingerprint": kept["facts"]["fingerprints"]["embedded"], **kept["settings"]}}
+    text = json.dumps(provenance | {"settings": plan}, indent=1)
+    (chosen.out / "training.json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

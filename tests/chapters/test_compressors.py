@@ -1,19 +1,16 @@
 """Compressors on a tiny reader and an encoder made here: what is kept, in which order, and within which budget."""
 
-import json
-
 import numpy as np
 import pytest
 import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import save_file
 
 from experiments.ecorag_ablations import compressors
-from experiments.ecorag_ablations.compressors import FEATURES, Head
 from rag_utils import lm
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
+from rag_utils.measures.ecorag import dot_products
 from rag_utils.prompts import Prompt
 
 LETTERS = "abcdefgh"
@@ -42,45 +39,8 @@ def words(text):
     return len(text.split())
 
 
-def test_sentences_stand_after_the_title_of_their_passage():
-    found = compressors.pieces(PASSAGES)
-    assert [piece.text for piece in found] == SENTENCES
-    assert [piece.id for piece in found] == ["p1:0", "p1:1", "p2:0", "p2:1"]
-    uncut = compressors.pieces([Passage("p", "T", "One is here. Two is not.")])
-    assert [piece.text for piece in uncut] == ["T: One is here.", "T: Two is not."]
-    with pytest.raises(ValueError, match="no passages"):
-        compressors.pieces([])
-
-
-def test_similarity_is_the_dot_product_and_each_text_is_embedded_once():
-    seen = []
-
-    def counted(texts):
-        seen.extend(texts)
-        return encode(texts)
-
-    score = compressors.similarity(counted)
-    [found] = score(["aa when"], [SENTENCES])
-    assert found == pytest.approx(encode(SENTENCES) @ encode(["aa when"])[0], abs=1e-6)
-    score(["aa when"], [SENTENCES[:2]])
-    assert len(seen) == len(set(seen)) == 5
-
-
-def test_a_head_moves_both_sides_by_its_low_rank_step():
-    rng = np.random.default_rng(0)
-    steps = [(rng.normal(size=(8, 2)), rng.normal(size=(2, 8))) for _ in range(2)]
-    [found] = compressors.similarity(encode, Head(*steps))(["aa when"], [SENTENCES])
-    whole = [np.eye(8) + down @ up for down, up in steps]
-    wanted = (encode(SENTENCES) @ whole[1]) @ (encode(["aa when"])[0] @ whole[0])
-    assert found == pytest.approx(wanted, abs=1e-6)
-    plain = compressors.similarity(encode)(["aa when"], [SENTENCES])[0]
-    assert not np.allclose(found, plain, atol=1e-3)  # a head that is left out is noticed
-    nothing = Head(*((down, 0 * up) for down, up in steps))
-    assert compressors.similarity(encode, nothing)(["aa when"], [SENTENCES])[0] == pytest.approx(plain, abs=1e-6)
-
-
 def test_the_best_sentences_come_first_and_ties_keep_the_order_of_the_passages():
-    score = compressors.similarity(encode)
+    score = dot_products(encode)
     order = np.argsort(-score(["aa when"], [SENTENCES])[0], kind="stable")
     assert compressors.extractive(score, keep=3)(*GIVEN) == {"q": [SENTENCES[i] for i in order[:3]]}
 
@@ -109,7 +69,7 @@ def test_what_is_retrieved_is_reranked_and_the_rest_stays_behind_it():
     equal = compressors.reranked(first, lambda questions, texts: [np.zeros(3)], pool=3)(["q"], [["d", "c", "b", "a"]])
     assert equal[0].tolist() == [0, 1, 2, 3]  # the retriever decides
     for pool in (0, 1.5, True):
-        with pytest.raises(ValueError, match="pool must be a whole number of at least 1"):
+        with pytest.raises(ValueError, match="pool must be"):
             compressors.reranked(first, second, pool=pool)
 
 
@@ -137,49 +97,6 @@ def test_the_likelihood_of_the_question_is_its_mean_after_each_text_alone(reader
     more = compressors.question_likelihood(reader, appended=" b c")(["aa when"], [SENTENCES[:1]])
     [longer] = reader.log_likelihood([f"Document: {SENTENCES[0]}\nQuestion:"], [" aa when b c"])
     assert more[0] == pytest.approx([longer.mean()], abs=1e-6) and more[0][0] != found[0][0]
-
-
-@pytest.mark.parametrize(("enough", "kept"), [(1, 2), (2, 2), (3, 4), (9, 4)])
-def test_adaptive_adds_until_the_evaluator_says_yes(enough, kept):
-    score = compressors.similarity(encode)
-
-    def evaluator(questions, texts):
-        assert questions == ["aa when"]
-        return np.array([float(len(own) >= enough) for own in texts])
-
-    best = compressors.extractive(score)(*GIVEN)["q"]
-    assert compressors.adaptive(score, evaluator, step=2)(*GIVEN) == {"q": best[:kept]}
-    assert compressors.adaptive(score, evaluator, step=2, limit=3)(*GIVEN)["q"] == best[: min(kept, 3)]
-
-
-def test_features_by_hand():
-    score = compressors.similarity(encode)
-    [row] = compressors.features(["when did the bridge open"], [["the bridge", "open in 1894"]], score)
-    best = max(score(["when did the bridge open"], [["the bridge", "open in 1894"]])[0])
-    assert row.tolist() == pytest.approx([best, 0.5, 1, 1], abs=1e-6)  # bridge and open count, each text has one
-    [row] = compressors.features(["who opened it in 1894"], [["it was 1894"]], score)
-    assert row[2:].tolist() == [0, 0]
-    [row] = compressors.features(["how many in 1894"], [["in 1894"]], score)
-    assert row[2:].tolist() == [1, 0]  # the question's own number is no answer
-    with pytest.raises(ValueError, match="at least one text"):
-        compressors.features(["who"], [[]], score)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.text(alphabet="abc 19", min_size=1), min_size=2, max_size=5), st.text(alphabet="abc 19", min_size=1))
-def test_no_feature_falls_when_a_text_is_added(texts, question):
-    score = compressors.similarity(encode)
-    fewer, more = (compressors.features([f"when {question}"], [own], score)[0] for own in (texts[:-1], texts))
-    assert (more >= fewer - 1e-9).all()
-
-
-def test_the_small_evaluator_is_a_logistic_regression():
-    score = compressors.similarity(encode)
-    coefficients = {"intercept": -1.0, "coefficients": dict(zip(FEATURES, (2.0, 1.0, 0.5, -0.5), strict=True))}
-    [found] = compressors.small_evaluator(score, coefficients)(["aa when"], [SENTENCES[:1]])
-    [row] = compressors.features(["aa when"], [SENTENCES[:1]], score)
-    logit = -1 + 2 * row[0] + row[1] + 0.5 * row[2] - 0.5 * row[3]
-    assert found == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-6)
 
 
 def test_a_language_model_as_evaluator_weighs_its_two_verdicts(reader):
@@ -219,15 +136,6 @@ def test_shortened_documents_fit_and_none_is_cut_that_could_stay(room):
         assert sum(map(words, [*whole[: first + 1], *kept[first + 1 :]])) > room
 
 
-def test_questions_may_have_an_encoder_of_their_own():
-    def reversed_letters(texts):
-        return encode(texts)[:, ::-1]
-
-    [found] = compressors.similarity(encode, asked=reversed_letters)(["aa when"], [SENTENCES])
-    assert found == pytest.approx(encode(SENTENCES) @ reversed_letters(["aa when"])[0], abs=1e-6)
-    assert not np.allclose(found, compressors.similarity(encode)(["aa when"], [SENTENCES])[0], atol=1e-3)
-
-
 def test_documents_and_gold_sentences():
     assert compressors.first_documents(1)(*GIVEN) == {"q": ["Tower: aaa b. ccc d."]}
     assert compressors.first_documents()(*GIVEN) == {"q": ["Tower: aaa b. ccc d.", "bbb 7 a. eee."]}
@@ -235,7 +143,7 @@ def test_documents_and_gold_sentences():
     unmarked = Question("q", "aa", ("b",), "nq", gold=PASSAGES[1:])
     assert compressors.gold_sentences([unmarked], {}) == {"q": ["bbb 7 a.", "eee."]}
     for wrong in (0, True, 1.5):
-        with pytest.raises(ValueError, match="whole number of at least 1"):
+        with pytest.raises(ValueError, match="k must be"):
             compressors.first_documents(wrong)
 
 
@@ -292,46 +200,3 @@ def test_documents_are_ranked_by_how_probable_they_make_the_question(reader, mon
     assert asked["contexts"][0] == "Document: Tower: aaa b. ccc d.\nQuestion:"
     assert all(text.startswith(" aa when We can get") for text in asked["continuations"])
     assert compressors.likely_documents(reader, {"q": 1})(*GIVEN)["q"] == kept[:1]
-
-
-def test_a_saved_head_and_evaluator_are_loaded_and_what_is_damaged_is_named(tmp_path):
-    rng = np.random.default_rng(0)
-    tensors = {
-        f"{side}.{part}": rng.normal(size=(8, 2) if part == "down" else (2, 8)).astype(np.float16)
-        for side in ("question", "sentence")
-        for part in ("down", "up")
-    }
-    save_file(tensors, tmp_path / "evidentiality.safetensors")
-    head = compressors.load_head("evidentiality", tmp_path)
-    assert np.array_equal(head.sentence[1], tensors["sentence.up"].astype(np.float32))
-    with pytest.raises(ValueError, match="unknown head"):
-        compressors.load_head("evidence", tmp_path)
-    with pytest.raises(ValueError, match=r"answerability\.safetensors is absent"):
-        compressors.load_head("answerability", tmp_path)
-    (tmp_path / "evidentiality.safetensors").write_bytes(b"short")
-    with pytest.raises(ValueError, match="absent or damaged"):
-        compressors.load_head("evidentiality", tmp_path)
-    with pytest.raises(ValueError, match=r"evaluator\.json is absent"):
-        compressors.load_evaluator(tmp_path)
-    (tmp_path / "evaluator.json").write_text(json.dumps({"intercept": 1, "coefficients": {}}))
-    with pytest.raises(ValueError, match="absent or damaged"):
-        compressors.load_evaluator(tmp_path)
-
-
-def test_what_ships_is_small_and_fits():
-    files = [path for path in compressors.FOLDER.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 5_000_000
-    for name in compressors.HEADS:
-        head = compressors.load_head(name)
-        assert head.question[0].shape == (384, 16) and head.sentence[1].shape == (16, 384)
-    assert set(compressors.load_evaluator()["coefficients"]) == set(FEATURES)
-    facts = json.loads((compressors.FOLDER / "training.json").read_text())
-    assert set(facts["heads"]) == set(compressors.HEADS) and facts["labels"]["fingerprint"]
-    last = json.loads((compressors.LAST_EPOCH / "training.json").read_text())
-    assert last["labels"] == facts["labels"] and last["settings"]["epochs"] == facts["settings"]["epochs"]
-    both = (one["heads"]["evidentiality"]["history"] for one in (last, facts))
-    for row, same in zip(*both, strict=True):  # one training, two epochs kept
-        assert row == pytest.approx(same, rel=1e-3)
-    assert last["heads"]["evidentiality"]["kept"]["epoch"] == facts["settings"]["epochs"]
-    for own in facts["heads"].values():  # the kept epoch is the best of those that were written down, or better
-        assert own["kept"]["development"] <= min(row["development"] for row in own["history"])

@@ -1,0 +1,193 @@
+"""What the chapter keeps as tables: labels, rankings and answers on benchmarks or with weights that do not ship, beliefs.
+
+A sample is {"dataset": "companion" or a benchmark, "questions": how many, None for all, "passages": how many of each}. Scores go by name
+("encoder", those of HEADS, "KIND all weights"), and so do compressors (those of ADAPTIVE, "SCORE top 10", "first 5 documents", ...).
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+import pandas as pd
+
+from experiments import asking, benchmarks
+from experiments.ecorag_ablations import compressors, evidence
+from rag_utils import data, judge, prompts, retrieve
+from rag_utils.base.cache import ROOT
+from rag_utils.base.names import check_name
+from rag_utils.data import Passage, Question
+from rag_utils.lm import LanguageModel
+from rag_utils.measures import CLOSED, ecorag, seper
+
+CHAPTER = "06_ecorag_ablations"
+FOLDERS = {
+    "companion": ecorag.FOLDER,
+    "last epoch": ecorag.FOLDER / "last_epoch",  # the head for evidentiality with no choice of the epoch
+    "nq": ecorag.FOLDER / "nq",  # trained on NQ
+    "whole": ROOT / "_build" / "compressor_whole",  # all weights of the encoder: 540 MB, measured, not shipped
+}
+HEADS = {
+    **{kind: (kind, "companion") for kind in ecorag.HEADS},
+    "last epoch": ("evidentiality", "last epoch"),
+    "evidentiality from NQ": ("evidentiality", "nq"),
+}
+EVALUATORS = {"companion": "evidentiality", "nq": "evidentiality from NQ", "whole": "evidentiality all weights"}
+ADAPTIVE = {  # name -> its score, and the folder of the evaluator that says when to stop
+    "ECoRAG": ("evidentiality", "companion"),
+    "ECoRAG from NQ": ("evidentiality from NQ", "nq"),
+    "ECoRAG all weights": ("evidentiality all weights", "whole"),
+    "answerability all weights": ("answerability all weights", "whole"),
+}
+LABELS = {
+    "labels": {"dataset": "companion", "questions": 87, "passages": 5},
+    "labels_nq": {"dataset": "nq", "questions": 128, "passages": 5},
+}  # table -> sample
+
+
+def named_scores() -> Callable[[str], ecorag.Score]:
+    """From the name of a score to the score; what is embedded is remembered by all of them."""
+    encode = retrieve.remembering(retrieve.encoder())
+
+    @cache
+    def score(name: str) -> ecorag.Score:
+        if name.endswith(" all weights"):
+            return compressors.towers(FOLDERS["whole"] / name.removesuffix(" all weights"))
+        if name == "encoder":
+            return ecorag.dot_products(encode)
+        kind, folder = HEADS[check_name("score", name, ["encoder", *HEADS])]
+        return ecorag.dot_products(encode, ecorag.load_head(kind, FOLDERS[folder]))
+
+    return score
+
+
+def compressor(name: str, score: Callable[[str], ecorag.Score], *, step: int, limit: int) -> ecorag.Compressor:
+    """The compressor of that name, which needs no reader; `score` as `named_scores` returns it."""
+    if name in ADAPTIVE:
+        by, folder = ADAPTIVE[name]
+        evaluator = ecorag.small_evaluator(score(EVALUATORS[folder]), ecorag.load_evaluator(FOLDERS[folder]))
+        return ecorag.adaptive(score(by), evaluator, step=step, limit=limit)
+    if name == "evidence all weights":  # no evaluator
+        return compressors.extractive(score("evidentiality all weights"), keep=limit)
+    if name == "gold sentences":
+        return compressors.gold_sentences
+    if best := re.fullmatch(r"(.+) top (\d+)", name):
+        return compressors.extractive(score(best[1]), keep=int(best[2]))
+    if first := re.fullmatch(r"(all|first) ?(\d*) documents?", name):
+        return compressors.first_documents(None if first[1] == "all" else int(first[2] or 1))
+    raise ValueError(f"unknown compressor {name!r}; see experiments/ecorag_ablations/tables.py")
+
+
+def drawn(sample: Mapping, few: int | None = None) -> tuple[list[Question], dict[str, list[Passage]], dict]:
+    """Questions of a sample, the first `few` of them, their passages, best first, and where they come from."""
+    if sample["dataset"] == "companion":
+        questions, pool = evidence.unseen_questions(sample["questions"]), data.passages("companion")
+        facts = {"questions": len(questions)}
+    else:
+        benchmark = benchmarks.load(sample["dataset"], sample["questions"])
+        questions, pool, facts = list(benchmark.questions), benchmark.pool, benchmark.facts
+    passages = evidence.retrieved(questions, pool, k=sample["passages"])  # of all: how rare a word is depends on them
+    return questions[:few], passages, facts
+
+
+def weights(folders: Sequence[str]) -> dict:
+    """What is known of the heads and evaluators in these folders: the checksum of what ships, how the rest was trained."""
+    facts = {
+        name: hashlib.sha256(b"".join(path.read_bytes() for path in sorted(FOLDERS[name].glob("*.*")))).hexdigest()
+        for name in dict.fromkeys(folders)
+        if name != "whole"
+    }
+    if "whole" not in folders:
+        return {"weights": facts}
+    trained = json.loads((FOLDERS["whole"] / "training.json").read_text(encoding="utf-8"))
+    return {"weights": facts, "training": trained, "evaluator": ecorag.load_evaluator(FOLDERS["whole"])}
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+
+def labels(
+    *, mode: str, profile: str, sample: dict, prompts: dict, max_new_tokens: int, few: int | None = None
+) -> tuple[pd.DataFrame, dict]:
+    """`evidence.labelled` on the questions that compressors are trained on, each with its best passages."""
+    questions = evidence.train_questions(sample["dataset"])[: sample["questions"]]
+    passages = evidence.retrieved(questions, data.passages(sample["dataset"]), k=sample["passages"])
+    reader = asking.reader(profile, mode)
+    how = _asking(prompts, max_new_tokens)
+    return evidence.labelled(reader, questions[:few], passages, **how), asking.facts(reader=reader)
+
+
+def ranking(*, mode: str, sample: dict, scores: list[str], few: int | None = None) -> tuple[pd.DataFrame, dict]:
+    """`evidence.alignment` by named scores, of whole passages on a benchmark. No reader is asked, so `mode` changes nothing."""
+    questions, passages, facts = drawn(sample, few)
+    score = named_scores()
+    table = evidence.alignment(
+        questions, passages, {name: score(name) for name in scores}, whole=sample["dataset"] != "companion"
+    )
+    folders = ["whole" if name.endswith(" all weights") else HEADS[name][1] for name in scores if name != "encoder"]
+    return table, facts | weights(folders)
+
+
+def reading(
+    *,
+    mode: str,
+    profile: str,
+    sample: dict,
+    shown: list[str],
+    prompts: dict,
+    sizes: dict,
+    max_new_tokens: int,
+    few: int | None = None,
+) -> tuple[pd.DataFrame, dict]:
+    """What the reader answers with what named compressors keep.
+
+    shown : names of compressors; "closed book" asks without any
+    sizes : {"step": ..., "limit": ...} of adaptive compression
+    """
+    questions, passages, facts = drawn(sample, few)
+    score, reader = named_scores(), asking.reader(profile, mode, CHAPTER if sample["dataset"] == "companion" else None)
+    kept = {name: None if name == CLOSED else compressor(name, score, **sizes)(questions, passages) for name in shown}
+    table = ecorag.answered(reader, questions, kept, **_asking(prompts, max_new_tokens))
+    folders = [ADAPTIVE[name][1] for name in shown if name in ADAPTIVE]
+    return table, facts | weights(folders) | asking.facts(reader=reader)
+
+
+def beliefs(
+    *,
+    mode: str,
+    profile: str,
+    sample: dict,
+    shown: list[str],
+    prompts: dict,
+    sizes: dict,
+    draws: dict,
+    few: int | None = None,
+) -> tuple[pd.DataFrame, dict]:
+    """SePer of what named compressors keep, on the companion's questions.
+
+    draws : {"questions": how many, half of each kind, "n": samples of each, "max_new_tokens": ..., "seed": ...}
+    """
+    questions, passages, facts = drawn(sample)
+    score, reader = named_scores(), asking.reader(profile, mode, CHAPTER)
+    kept = {name: compressor(name, score, **sizes)(questions, passages) for name in shown if name != "random"}
+    if "random" in shown:
+        budget = tokens(reader, kept["ECoRAG"])
+        kept["random"] = compressors.at_random(budget, reader.count_tokens, seed=draws["seed"])(questions, passages)
+    believed = evidence.unseen_questions(draws["questions"])[:few]
+    contexts = {CLOSED: None} | {
+        name: {question: [Passage("", "", text) for text in texts] for question, texts in kept[name].items()}
+        for name in shown
+    }
+    how = _asking(prompts, draws["max_new_tokens"]) | {"n": draws["n"], "seed": draws["seed"]}
+    table = seper.measured(reader, judge.load_judge(profile), believed, contexts, **how)
+    return table, facts | {"questions": len(believed)} | weights(["companion"]) | asking.facts(reader=reader)
+
+
+def tokens(reader: LanguageModel, kept: ecorag.Compressed) -> dict[str, int]:
+    """By question id how many tokens its texts have."""
+    return {name: sum(map(reader.count_tokens, texts)) for name, texts in kept.items()}
+
+
+def _asking(names: Mapping[str, str], max_new_tokens: int) -> dict:
+    return {slot: prompts.load(name) for slot, name in names.items()} | {"max_new_tokens": max_new_tokens}
