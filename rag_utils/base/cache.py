@@ -13,7 +13,7 @@ class CacheError(RuntimeError):
 def cache_dir(*parts: str) -> Path:
     """Return the user's cache folder, or a path below it; nothing is created.
 
-    The folder is RAG_COMPANION_CACHE where that is set, else `.cache/rag-companion` in the home folder.
+    The folder is RAG_COMPANION_CACHE where that is set, else `.cache/rag-companion` in the home folder, on every system.
 
     parts  : path components below the cache folder
     raises : CacheError if the path starts with "~" and there is no home folder
