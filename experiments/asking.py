@@ -9,12 +9,9 @@ from rag_utils import answers, lm, stats
 from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
-from rag_utils.measures import CLOSED
+from rag_utils.measures import CLOSED, GOLD, NEGATIVE
 from rag_utils.page import report
 from rag_utils.prompts import Prompt, prompt_text
-
-GOLD, NEGATIVE = "gold", "hard negative"
-
 
 FINGERPRINTS: dict[str, str] = {}  # of the readers that this process has loaded, by profile: rows of others are refused
 
@@ -35,14 +32,15 @@ def facts(**models: LanguageModel) -> dict:
     return {"fingerprints": {model.profile.name: model.fingerprint for model in models.values() if model is not None}}
 
 
-def measured_with(tables: Mapping[str, pd.DataFrame], profile: str) -> dict[str, str]:
+def measured_with(tables: Mapping[str, pd.DataFrame], profile: str | Mapping[str, str]) -> dict[str, str]:
     """The fingerprint of the profile's model behind each table that `experiments.table.table` returned, by the table's name.
 
-    raises : ValueError naming the first table for which this model was not asked
+    profile : one for all tables, or by the table's name
+    raises  : ValueError naming the first table for which this model was not asked
     """
-    for name, rows in tables.items():
-        check_name(f"profile behind {name}", profile, rows.attrs["kept"]["facts"]["fingerprints"])
-    return {name: rows.attrs["kept"]["facts"]["fingerprints"][profile] for name, rows in tables.items()}
+    profiles = dict.fromkeys(tables, profile) if isinstance(profile, str) else profile
+    prints = {name: rows.attrs["kept"]["facts"]["fingerprints"] for name, rows in tables.items()}
+    return {name: each[check_name(f"profile behind {name}", profiles[name], each)] for name, each in prints.items()}
 
 
 def ending(

@@ -14,48 +14,53 @@ OWN = ("hotpotqa", "musique")  # data sets whose questions come with their parag
 SYSTEM_TITLES = dict(
     zip(SYSTEMS, ("DPR-FiD", "InstructGPT", "ChatGPT", "GPT-4", "BingChat"), strict=True)
 )  # as in SePer, Table 1
+COUNTS = ("tp", "fp", "fn", "tn")
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Questions of a data set, in the order of the hash of their text.
+    """Questions of a data set, in the order of the hash of their text, and what is searched for them.
 
-    name      : as in `data.load`
-    questions : those to measure on
+    name   : as in `data.load`
+    chosen : those to measure on
+    few    : only the first few of them are asked, to check a measurement; they are shown what they are shown among all
     """
 
     name: str
-    questions: tuple[Question, ...]
+    chosen: tuple[Question, ...]
+    few: int | None = None
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """Those that are asked."""
+        return self.chosen[: self.few]
 
     @property
     def pool(self) -> retrieve.Pool:
-        """What is searched: the question's own paragraphs where it has some, otherwise all passages of NQ and SQuAD."""
+        """What is searched: the question's own paragraphs where it has some, otherwise all passages of the data set."""
         return retrieve.own_passages if self.name in OWN else data.passages(self.name)
 
     @cached_property
     def passages(self) -> Mapping[str, Passage]:
         """Every passage that may be shown, by id."""
-        pools = [self.pool(question) for question in self.questions] if callable(self.pool) else [self.pool]
+        pools = [self.pool(question) for question in self.chosen] if callable(self.pool) else [self.pool]
         return {passage.id: passage for pool in pools for passage in pool}
 
-    def negatives(self) -> dict[str, list[Passage]]:
-        """Per question the passages that look right and hold no answer, by BM25; none where there is none."""
+    def negatives(self) -> dict[str, tuple[Passage, ...]]:
+        """Per question that is asked the passage that looks right and holds no answer, by BM25; none where there is none."""
         pool = retrieve.own_distractors if self.name in OWN else self.pool
-        return retrieve.hard_negatives(self.questions, pool, short="keep")
+        ranked = retrieve.hard_negatives(self.chosen, pool, short="keep")
+        return {question.id: ranked[question.id] for question in self.questions}
 
     @property
     def facts(self) -> dict:
-        """Where the questions come from, how many they are and how they were chosen."""
-        return {"questions": len(self.questions), **source(self.name)}
+        """How many the questions are, and where they come from; the companion corpus is part of the repository."""
+        return {"questions": len(self.chosen)} | (source(self.name) if self.name in manifest.entries() else {})
 
 
 def load(name: str, n: int, *, few: int | None = None) -> Benchmark:
-    """The first n questions of a data set, or all where it has fewer.
-
-    few : take the first `few` of them only, to check a measurement
-    """
-    questions = sample(name, min(n, len(data.load(name))))
-    return Benchmark(name, tuple(questions[:few]))
+    """The first n questions of a data set, or all that it has to measure on; `few` as in `Benchmark`."""
+    return Benchmark(name, tuple(sample(name, min(n, len(_measured_on(name))))), few)
 
 
 def sample(name: str, n: int) -> list[Question]:
@@ -63,10 +68,14 @@ def sample(name: str, n: int) -> list[Question]:
 
     raises : ValueError if the benchmark has fewer
     """
-    questions = [question for question in data.load(name) if name != "nq" or data.held_out(question.text)]
+    questions = _measured_on(name)
     if not 1 <= n <= len(questions):
         raise ValueError(f"{name} has {len(questions)} questions to measure on, asked for {n}")
     return sorted(questions, key=lambda question: data.question_id(question.text))[:n]
+
+
+def _measured_on(name: str) -> list[Question]:
+    return [question for question in data.load(name) if name != "nq" or data.held_out(question.text)]
 
 
 def source(name: str) -> dict:
@@ -75,9 +84,23 @@ def source(name: str) -> dict:
     return {"source": entry.source, "sha256": entry.sha256}
 
 
-def evouna(*, mode: str = "replay") -> tuple[pd.DataFrame, dict]:
+def evouna(*, mode: str = "replay", few: int | None = None) -> tuple[pd.DataFrame, dict]:
     """`lexical_match` on EVOUNA-NQ, and where that file comes from. No model is asked, so `mode` changes nothing."""
-    return lexical_match(data.load_judged("evouna_nq")), source("evouna_nq")
+    return lexical_match(data.load_judged("evouna_nq")[:few]), source("evouna_nq")
+
+
+def match_counts(*, mode: str = "replay", dataset: str) -> tuple[pd.DataFrame, dict]:
+    """`lexical_match` against people on a part of EVOUNA, per system: id, and tp, fp, fn, tn, where p says that the string is there.
+
+    raises : ValueError for a part that `data.load_judged` cannot read. The committed counts of the TriviaQA part ("evouna_tq", 1,938
+             answers of each system that people judged and found proper; Apache-2.0) were made from a file that the book does not read
+    """
+    each, rows = lexical_match(data.load_judged(dataset)), []
+    for system, title in SYSTEM_TITLES.items():
+        match, right = each[[f"match_{system}", f"verdict_{system}"]].dropna().to_numpy(bool).T
+        counts = (match & right, match & ~right, ~match & right, ~match & ~right)
+        rows.append({"id": title} | {name: int(part.sum()) for name, part in zip(COUNTS, counts, strict=True)})
+    return pd.DataFrame(rows), source(dataset)
 
 
 def lexical_match(judged: Sequence[Judged]) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 import torch
+from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from rag_utils.engine import decode
 from rag_utils.lm import Generation, LanguageModel
@@ -16,32 +17,22 @@ from rag_utils.lm import Generation, LanguageModel
 def warp(
     logits: torch.Tensor, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> torch.Tensor:
-    """Logits divided by the temperature, -inf for all tokens but the top_k likeliest, and of those all but the likeliest that together
-    hold top_p.
+    """Logits divided by the temperature, -inf for all but the top_k likeliest tokens, and of those all but the likeliest that hold top_p.
 
     logits  : (n, vocabulary)
-    top_k   : at least 1; a token that is as likely as the last one kept is kept too
-    top_p   : above 0, at most 1; the token with which the sum reaches it is kept, so one token always is
-    returns : (n, vocabulary)
+    top_k   : a token that is as likely as the last one kept is kept too
+    top_p   : the token with which the sum reaches it is kept, so one token always is
     raises  : ValueError for an option out of its range
-    source  : the order and the ties of the generation of transformers; Holtzman et al. 2020 for top_p
+    source  : the generation of transformers, in its order; Holtzman et al. 2020 for top_p
 
     >>> warp(torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log(), top_k=3, top_p=0.8).softmax(dim=-1)   # of 0.526, 0.316 and 0.158 two
     tensor([[0.6250, 0.3750, 0.0000, 0.0000]])
     """
-    if not temperature > 0 or (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
-        raise ValueError(
-            f"wanted a temperature above 0, top_k of at least 1 and top_p above 0 and at most 1; got {temperature}, {top_k} and {top_p}"
-        )
-    logits = logits.float() / temperature
-    if top_k is not None and top_k < logits.shape[-1]:
-        least = logits.topk(top_k, dim=-1).values[..., -1:]
-        logits = logits.masked_fill(logits < least, -torch.inf)
-    if top_p is not None and top_p < 1:
-        ordered, places = logits.sort(dim=-1, descending=True, stable=True)
-        before = ordered.softmax(dim=-1).cumsum(dim=-1) - ordered.softmax(dim=-1)
-        cut = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, places, before >= top_p)
-        logits = logits.masked_fill(cut, -torch.inf)
+    steps = [TemperatureLogitsWarper(float(temperature))]
+    steps += [TopKLogitsWarper(top_k)] if top_k is not None else []
+    steps += [TopPLogitsWarper(top_p)] if top_p is not None else []
+    for step in steps:
+        logits = step(None, logits.float())
     return logits
 
 

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-CLOSED = "closed book"  # the condition without passages
+# conditions: no passages, all that are needed, one that looks right and holds no answer
+CLOSED, GOLD, NEGATIVE = "closed book", "gold", "hard negative"
 
 
 class Case(NamedTuple):

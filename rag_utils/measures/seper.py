@@ -15,7 +15,7 @@ from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
 from rag_utils.lm import Generation, LanguageModel
-from rag_utils.measures import CLOSED, Case
+from rag_utils.measures import CLOSED, GOLD, NEGATIVE, Case
 from rag_utils.prompts import Prompt, prompt_text
 
 Shown = Mapping[str, Mapping[str, Sequence[Passage]] | None]  # context -> passages by question id; None is closed book
@@ -35,7 +35,26 @@ BELIEFS = (
     "seper_soft",
     *VARIANTS.values(),
 )  # columns of `beliefs` that are a belief in the answer, 0 .. 1
+STEP = "step"  # a context of one gold passage where more are needed is called "step 1", "step 2", ...
 UTILITIES = dict.fromkeys(BELIEFS, seper.utility)
+
+
+def contexts(
+    questions: Sequence[Question], negatives: Mapping[str, Sequence[Passage]], **others: Mapping[str, Sequence[Passage]]
+) -> Shown:
+    """What each question is shown: nothing, all its gold passages, a hard negative, and, of more than one gold passage, each alone.
+
+    negatives : per question id the passages that look right and hold no answer
+    others    : further contexts by name
+    returns   : contexts "closed book", "gold", "hard negative", the others, "step 1", "step 2", ...
+    """
+    steps = max(len(question.gold) for question in questions)
+    alone = {
+        f"{STEP} {i + 1}": {q.id: q.gold[i : i + 1] for q in questions if len(q.gold) > 1}
+        for i in range(steps if steps > 1 else 0)
+    }
+    gold = {question.id: question.gold for question in questions}
+    return {CLOSED: None, GOLD: gold, NEGATIVE: negatives, **others, **alone}
 
 
 def prompts_of(
@@ -155,6 +174,29 @@ def measured(
 ) -> pd.DataFrame:
     """`beliefs` of samples drawn from the reader; contexts and `how` as in `draw`."""
     return beliefs(judge, questions, draw(reader, questions, contexts, **how))
+
+
+def repeated(
+    judge: Judge, questions: Sequence[Question], drawn: Drawn, *, sizes: Sequence[int], times: int
+) -> pd.DataFrame:
+    """SePer as if the samples had been drawn again: `times` disjoint runs, of which the first few samples count.
+
+    returns : columns id, condition, samples (their number), run (0 ..), seper_hard, seper_soft, right, steps
+    raises  : ValueError if there are fewer than times x max(sizes) samples of a prompt
+    source  : SePer, Fig. 3 and Table 4. There every number of samples was drawn anew; here the smaller are part of the larger
+    """
+    longest, fewest, tables = max(sizes), min(map(len, drawn.values())), []
+    if fewest < times * longest:
+        raise ValueError(f"{times} runs of {longest} need {times * longest} samples of each prompt, got {fewest}")
+    for run in range(times):
+        apart = {case: replies[run * longest : (run + 1) * longest] for case, replies in drawn.items()}
+        agreed = agreements(judge, questions, apart)
+        for size in sizes:
+            part = {case: replies[:size] for case, replies in apart.items()}
+            of_part = {case: (kernel[:size], alike[:size, :size]) for case, (kernel, alike) in agreed.items()}
+            tables.append(beliefs(judge, questions, part, agreed=of_part).assign(samples=size, run=run))
+    columns = ["id", "condition", "samples", "run", "seper_hard", "seper_soft", "right", "steps"]
+    return pd.concat(tables, ignore_index=True)[columns]
 
 
 def changes(

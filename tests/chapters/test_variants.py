@@ -5,15 +5,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.asking import CLOSED
-from experiments.seper_validity import beliefs, variants, warping
-from rag_utils import lm, seper
-from rag_utils.data import Passage, Question
-from rag_utils.engine import weights
+from experiments.seper_validity import variants, warping
+from rag_utils import seper
+from rag_utils.data import Question
 from rag_utils.lm import Generation
 from rag_utils.prompts import Prompt
 
@@ -132,26 +129,3 @@ def test_a_blank_reply_is_asked_about_as_no_answer():
     found = variants.directed(asker, [QUESTION], drawn, {KEY: (np.zeros((1, 2)), np.eye(1, dtype=bool))}, prompt)
     assert set(seen) == {"who no answer>Ann Lee", "who Ann Lee>no answer"}
     assert found["soft_forward"].item() == pytest.approx(1 / 3)
-
-
-def test_a_benchmark_under_other_distributions(tmp_path, monkeypatch):
-    profile = tiny.llama(tmp_path)
-    reader = lm.LanguageModel(weights.load(profile), profile, mode="fresh")
-    shown = {CLOSED: None, "gold": {"q": [Passage("p", "", "Ann Lee sang")]}}
-    monkeypatch.setattr(beliefs, "asked_on", lambda name, n: ([QUESTION], shown))
-    monkeypatch.setattr(variants, "asked_on", lambda name, n: ([QUESTION], shown))
-    monkeypatch.setattr(beliefs.manifest, "entries", lambda: {"toy": SimpleNamespace(source="here", sha256="0")})
-    judge = SimpleNamespace(
-        equivalent=lambda questions, left, right: np.array([float(a < b) for a, b in zip(left, right, strict=True)])
-    )
-    how = {"closed": Prompt("c", "$question", chat=False), "read": Prompt("r", "$documents $question", chat=False)}
-    how |= {"max_new_tokens": 4, "seed": 0}
-    warps = {"none": {"temperature": 1.0}, "sharp": {"temperature": 0.1}}
-    table, facts = variants.warped_on(reader, judge, "toy", 1, warps, samples=4, **how)
-    assert facts["warps"] == warps and facts["samples"] == 4 and facts["source"] == "here"
-    drawn = beliefs.draw(reader, [QUESTION], shown, n=4, **how)
-    rows = beliefs.rows(judge, [QUESTION], drawn)
-    assert table["condition"].tolist() == rows["condition"].tolist() == [CLOSED, "gold"]
-    assert table["soft_none"].to_numpy() == pytest.approx(rows["seper_soft"].to_numpy(), abs=1e-4)
-    assert table["change_none"].abs().max() < 1e-4 and (table["possible_sharp"] == 1).all()
-    assert (table["change_sharp"].abs() > 0.1).all()

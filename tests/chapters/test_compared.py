@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 import tiny
 
-from experiments.asking import CLOSED
-from experiments.seper_validity import beliefs
+from experiments.seper_validity import compared
 from rag_utils import lm
-from rag_utils.data import Judged, JudgedAnswer, Passage, Question
+from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
 from rag_utils.judge import Judge
 from rag_utils.lm import Generation
+from rag_utils.measures import CLOSED, seper
 from rag_utils.prompts import Prompt
 
 
@@ -34,36 +34,26 @@ def said(text: str, *token_probabilities: float) -> Generation:
 
 def test_two_samples_by_hand():
     drawn = {("q", CLOSED): [said(" alpha", 0.5, 0.6), said(" gamma", 0.1)]}
-    [row] = beliefs.rows(Letters(), [QUESTION], drawn).to_dict("records")
+    [row] = compared.rows(Letters(), [QUESTION], drawn).to_dict("records")
     # 0.3 and 0.1 weigh 3/4 and 1/4; the first means "alpha", the second neither answer
-    assert row["seper_soft"] == pytest.approx(0.375) and row["soft_max"] == pytest.approx(0.75)
-    assert row["seper_hard"] == pytest.approx(0.375) and row["hard_any"] == pytest.approx(0.75)
-    assert row["soft_frequency"] == pytest.approx(0.25)
+    assert row["seper_soft"] == pytest.approx(0.375)
     per_token = np.sqrt(0.3)  # geometric mean over two tokens
-    assert row["soft_token_mean"] == pytest.approx(per_token / (per_token + 0.1) / 2)
     assert row["entropy"] == pytest.approx(-(np.log(0.3) + np.log(0.1)) / 2)
     assert row["perplexity"] == pytest.approx((1 / per_token + 10) / 2)
     assert row["semantic_entropy"] == pytest.approx(-0.75 * np.log(0.75) - 0.25 * np.log(0.25))
     assert row["exact_match"] == row["right"] == 0.5 and row["clusters"] == row["n"] == 2
 
 
-def test_every_pair_is_judged_once():
-    drawn = {("q", CLOSED): [said(" alpha", 0.5)] * 4 + [said(" gamma", 0.1)]}
-    Letters.asked = 0
-    assert beliefs.rows(Letters(), [QUESTION], drawn)["right"].item() == 0.8
-    assert Letters.asked == 5  # alpha with alpha, beta and gamma; gamma with beta and gamma
-
-
 def test_repeated_runs_are_disjoint_and_equal_rows_of_their_samples():
     replies = [said(" alpha", 0.5), said(" gamma", 0.1), said(" gamma", 0.1), said(" beta", 0.2)]
-    found = beliefs.repeated(Letters(), [QUESTION], {("q", CLOSED): replies}, sizes=[1, 2], times=2)
+    found = seper.repeated(Letters(), [QUESTION], {("q", CLOSED): replies}, sizes=[1, 2], times=2)
     assert found[["samples", "run"]].to_numpy().tolist() == [[1, 0], [2, 0], [1, 1], [2, 1]]
     for row, part in zip(found.itertuples(), (replies[:1], replies[:2], replies[2:3], replies[2:]), strict=True):
-        alone = beliefs.rows(Letters(), [QUESTION], {("q", CLOSED): part})
+        alone = compared.rows(Letters(), [QUESTION], {("q", CLOSED): part})
         assert (row.seper_soft, row.seper_hard) == (alone["seper_soft"].item(), alone["seper_hard"].item())
         assert row.right == alone["right"].item()
     with pytest.raises(ValueError, match="3 runs of 2 need 6 samples of each prompt, got 4"):
-        beliefs.repeated(Letters(), [QUESTION], {("q", CLOSED): replies}, sizes=[2], times=3)
+        seper.repeated(Letters(), [QUESTION], {("q", CLOSED): replies}, sizes=[2], times=3)
 
 
 def test_what_is_shown_and_what_it_is_worth():
@@ -72,18 +62,18 @@ def test_what_is_shown_and_what_it_is_worth():
     two = Question(id="two", text="which letters", answers=("alpha",), dataset="companion", gold=(first, second))
     known = Question(id="known", text="what letter", answers=("alpha",), dataset="companion", gold=(first,))
     asked = [one, two, known]
-    shown = beliefs.contexts(asked, {q.id: (wrong,) for q in asked}, unrelated={"one": (second,)})
+    shown = seper.contexts(asked, {q.id: (wrong,) for q in asked}, unrelated={"one": (second,)})
     assert list(shown) == [CLOSED, "gold", "hard negative", "unrelated", "step 1", "step 2"]
     assert shown["step 1"] == {"two": (first,)} and shown["step 2"] == {"two": (second,)}
-    assert "step 1" not in beliefs.contexts([one], {})
+    assert "step 1" not in seper.contexts([one], {})
     drawn = {
         (question.id, name): [said(" alpha" if question is known or name == "gold" else " gamma", 0.5)]
         for name, passages in shown.items()
         for question in asked
         if passages is None or question.id in passages
     }
-    table = beliefs.rows(Letters(), asked, drawn)
-    found = beliefs.worth(beliefs.changes(table), table).set_index(["id", "condition"])
+    table = compared.rows(Letters(), asked, drawn)
+    found = compared.worth(compared.changes(table), table).set_index(["id", "condition"])
     assert found["worth"].to_dict() == {
         ("one", "gold"): 1.0,
         ("one", "hard negative"): 0.0,
@@ -93,16 +83,16 @@ def test_what_is_shown_and_what_it_is_worth():
         ("two", "step 2"): 0.5,
     }  # "known" is answered already; both passages together have no printed worth
     assert found.loc[("one", "gold"), "seper_soft"] == 1.0
-    assert len(beliefs.worth(beliefs.changes(table), table, already=1.1)) == 8
+    assert len(compared.worth(compared.changes(table), table, already=1.1)) == 8
 
 
 def test_changes_are_after_minus_before_and_uncertainty_counts_the_other_way_round():
     drawn = {("q", CLOSED): [said(" gamma", 0.1)], ("q", "gold"): [said(" alpha", 0.5)]}
-    [change] = beliefs.changes(beliefs.rows(Letters(), [QUESTION], drawn)).to_dict("records")
+    [change] = compared.changes(compared.rows(Letters(), [QUESTION], drawn)).to_dict("records")
     assert change["condition"] == "gold" and change["soft_max"] == 1.0 and change["seper_soft"] == 0.5
     assert change["entropy"] == pytest.approx(np.log(10) - np.log(2)) and change["perplexity"] == pytest.approx(8)
     with pytest.raises(ValueError, match="closed book"):
-        beliefs.changes(beliefs.rows(Letters(), [QUESTION], drawn), against="closed bok")
+        compared.changes(compared.rows(Letters(), [QUESTION], drawn), against="closed bok")
 
 
 def test_a_question_without_passages_is_not_asked_and_the_language_model_judges_the_likeliest(tmp_path):
@@ -112,47 +102,33 @@ def test_a_question_without_passages_is_not_asked_and_the_language_model_judges_
     read = Prompt("read", "$documents\n$question", chat=False)
     contexts = {CLOSED: None, "gold": {"q": [Passage("p", "", "alpha")], "other": []}}
     other = Question(id="other", text="which number", answers=("one",), dataset="companion")
-    drawn = beliefs.draw(reader, [QUESTION, other], contexts, closed=closed, read=read, n=3, max_new_tokens=4)
+    drawn = seper.draw(reader, [QUESTION, other], contexts, closed=closed, read=read, n=3, max_new_tokens=4)
     assert set(drawn) == {("q", CLOSED), ("other", CLOSED), ("q", "gold")} and {len(r) for r in drawn.values()} == {3}
-    judged = beliefs.asked_judge(
-        reader, [QUESTION, other], drawn, Prompt("j", "$question $reference $answer", chat=False)
-    )
-    assert set(judged) == set(drawn) and all(0 <= p <= 1 for p in judged.values())
-    best = max(drawn["q", "gold"], key=lambda reply: reply.log_likelihood).text.strip()
+    prompt = Prompt("j", "$question $reference $answer", chat=False)
+    judged = dict(zip(drawn, compared.asked_judge(reader, [QUESTION, other], drawn, prompt), strict=True))
+    assert all(0 <= p <= 1 for p in judged.values())
+    best = max(drawn["q", "gold"], key=lambda reply: reply.log_likelihood).text.strip() or "no answer"
     yes, no = reader.log_likelihood([f"which letter alpha {best}"] * 2, ["Yes", "No"])
     assert judged["q", "gold"] == pytest.approx(1 / (1 + np.exp(no.sum() - yes.sum())), abs=1e-5)
 
 
-def test_agreement_with_the_worth_and_gaps_between_measures():
+def test_correlations_with_the_worth_and_gaps_between_measures():
     rng = np.random.default_rng(0)
     worth = np.tile([1.0, 0.0], 40)
     kept = pd.DataFrame({"id": np.repeat(np.arange(40), 2).astype(str), "worth": worth, "bleu": 0.0})
     kept["seper_soft"] = worth + rng.normal(size=80) / 4
     kept["entropy"] = worth + rng.normal(size=80) * 2
-    found = beliefs.agreement(kept)
+    found = compared.correlations(kept)
     assert list(found) == ["Entropy", "SePer soft"]  # BLEU never changes
     assert found["SePer soft"].value == pytest.approx(np.corrcoef(kept["seper_soft"], worth)[0, 1])
-    untested = beliefs.agreement(kept, permutations=1)["SePer soft"]
+    untested = compared.correlations(kept, permutations=1)["SePer soft"]
     assert untested.p_value == 1 and (untested.low, untested.high) == (
         found["SePer soft"].low,
         found["SePer soft"].high,
     )
-    gaps = beliefs.gaps(kept)
+    gaps = compared.gaps(kept)
     difference = found["SePer soft"].value - found["Entropy"].value
     assert list(gaps.index) == ["Entropy"] and gaps["value"].item() == pytest.approx(difference)
     assert gaps["low"].item() > 0 and gaps["p_holm"].item() == gaps["p_value"].item() < 0.01
     with pytest.raises(ValueError, match="SePer sofd"):
-        beliefs.gaps(kept, "SePer sofd")
-
-
-def test_a_language_model_judges_systems_by_its_better_gold(tmp_path, monkeypatch):
-    profile = tiny.llama(tmp_path)
-    reader = lm.LanguageModel(weights.load(profile), profile, mode="fresh")
-    answers = (JudgedAnswer("fid", "alpha", True), JudgedAnswer("gpt4", " ", False))
-    judged = [Judged("i", "which letter", ("alpha", "beta"), answers)]
-    monkeypatch.setattr(beliefs.data, "load_judged", lambda name: judged)
-    prompt = Prompt("j", "$question $reference $answer", chat=False)
-    table, facts = beliefs.evouna_asked(reader, 5, prompt=prompt)
-    each = beliefs.said_yes(reader, ["which letter alpha alpha", "which letter beta alpha"])
-    assert list(table) == ["id", "lm_fid"] and table["lm_fid"].item() == each.max()  # a blank answer is not asked about
-    assert facts["questions"] == 1
+        compared.gaps(kept, "SePer sofd")

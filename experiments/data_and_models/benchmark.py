@@ -1,0 +1,23 @@
+"""Chapter 1: a reader closed book, with gold passages and with hard negatives on public benchmarks."""
+
+import pandas as pd
+
+from experiments import asking, benchmarks
+from rag_utils.prompts import load
+
+
+def conditions(*, mode, profile, dataset, questions, prompts, max_new_tokens, few=None) -> tuple[pd.DataFrame, dict]:
+    """`asking.conditions` on the first questions of a data set, for each labelled pair of prompts: numbers per question only.
+
+    questions : how many; a data set with fewer is taken whole
+    prompts   : label, the column "prompt" -> names of two prompts, closed book and reading
+    """
+    reader, data_set = asking.reader(profile, mode), benchmarks.load(dataset, questions, few=few)
+    negatives, tables = data_set.negatives(), []
+    for label, (closed, read) in prompts.items():
+        pair = {"closed": load(closed), "read": load(read)}
+        asked = asking.conditions(reader, data_set.questions, negatives, **pair, max_new_tokens=max_new_tokens)
+        tables.append(asked.drop(columns="reply").assign(prompt=label))
+    without = sum(not passages for passages in negatives.values())
+    facts = asking.facts(reader=reader) | data_set.facts | {"without_hard_negative": without}
+    return pd.concat(tables, ignore_index=True), facts

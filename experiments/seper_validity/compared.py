@@ -1,0 +1,164 @@
+"""SePer beside the measures it is compared with: one row per question and context, and how each goes with the worth of the passages.
+
+table = rows(judge, questions, drawn)
+kept = worth(changes(table), table)
+correlations(kept)
+"""
+
+import operator
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.special import softmax
+
+from rag_utils import answers, retrieve, seper, similarity, uncertainty
+from rag_utils.base.names import check_name
+from rag_utils.data import Question
+from rag_utils.judge import Judge
+from rag_utils.lm import LanguageModel, word_log_likelihoods
+from rag_utils.measures import CLOSED, GOLD
+from rag_utils.measures import seper as measure
+from rag_utils.measures.seper import STEP, VARIANTS, Agreed, Drawn, agreements, beliefs, meanings
+from rag_utils.prompts import Prompt, prompt_text
+from rag_utils.stats import PERMUTATIONS, Correlation, correlation, correlation_difference, holm
+
+# title -> column, as in SePer, Table 2; `rows` fills all but the judging language model, which `asked_judge` asks
+METHODS = {
+    "Exact Match": "exact_match",
+    "ROUGE-L": "rouge_l",
+    "BLEU": "bleu",
+    "BERTScore": "bertscore",
+    "Perplexity": "perplexity",
+    "Entropy": "entropy",
+    "Semantic Entropy": "semantic_entropy",
+    "LM as judge": "lm_judge",
+    "SePer hard": "seper_hard",
+    "SePer soft": "seper_soft",
+}
+SIMILARITIES = (
+    answers.exact_match,
+    similarity.rouge_l,
+    similarity.bleu,
+)  # of a text to the answers; BERTScore is asked for all at once
+FALLS = ("perplexity", "entropy", "semantic_entropy")  # a useful passage lowers them
+MEASURES = [*METHODS.values(), *VARIANTS.values()]
+
+
+def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: Agreed | None = None) -> pd.DataFrame:
+    """Each measure of METHODS (but LM as judge) and VARIANTS for each case, in the order of `drawn`; the other columns of `beliefs` too.
+
+    agreed : what the judge says, as `agreements` returns it, if that is there already
+    source : SePer, Table 2: similarity measures are means over the samples; entropy is the mean negative log-likelihood of a sample
+    """
+    agreed = agreements(judge, questions, drawn) if agreed is None else agreed
+    alike, table = _alike(questions, drawn), []
+    for case, replies in drawn.items():
+        each = [alike[case[0], reply.text.strip()] for reply in replies]
+        row = {"id": case[0], "condition": case[1]}
+        row |= {measure: float(np.mean([values[measure] for values in each])) for measure in each[0]}
+        whole = np.array([reply.log_likelihood for reply in replies])
+        row["perplexity"] = float(np.mean([uncertainty.perplexity(reply.token_log_likelihood) for reply in replies]))
+        row["entropy"] = uncertainty.predictive_entropy(whole)
+        row["semantic_entropy"] = uncertainty.semantic_entropy(whole, meanings(*agreed[case])[0])
+        table.append(row)
+    return pd.DataFrame(table).merge(beliefs(judge, questions, drawn, agreed=agreed), on=["id", "condition"])
+
+
+def _alike(questions: Sequence[Question], drawn: Drawn) -> dict[tuple[str, str], dict[str, float]]:
+    """The similarity of every distinct (question id, text) to the question's answers."""
+    accepted = {question.id: list(question.answers) for question in questions}
+    pairs = list(dict.fromkeys((name, reply.text.strip()) for (name, _), replies in drawn.items() for reply in replies))
+    texts, references = [text for _, text in pairs], [accepted[name] for name, _ in pairs]
+    scores = similarity.bertscores(texts, references, encoder=retrieve.token_encoder()) if pairs else []
+    return {
+        (name, text): {compare.__name__: compare(text, accepted[name]) for compare in SIMILARITIES}
+        | {"bertscore": float(score)}
+        for (name, text), score in zip(pairs, scores, strict=True)
+    }
+
+
+def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Sequence[str] = tuple(MEASURES)) -> pd.DataFrame:
+    """`measures.seper.changes` of each measure that the table has; what a useful passage lowers counts the other way round.
+
+    source : SePer, eq. 11, and the same difference for every other measure
+    """
+    ways = {name: seper.utility if name.startswith(("seper_", "soft_", "hard_")) else operator.sub for name in measures}
+    ways |= dict.fromkeys(set(FALLS) & set(ways), lambda after, before: before - after)
+    return measure.changes(table, against=against, measures={name: ways[name] for name in measures if name in table})
+
+
+def worth(change: pd.DataFrame, table: pd.DataFrame, *, already: float = 0.5) -> pd.DataFrame:
+    """The rows of `changes` that the paper correlates, with the worth of what was shown.
+
+    change  : as `changes` returns it for `table`
+    already : questions of which the judge accepts at least this share of the closed-book samples are left out
+    returns : the rows with a column worth: 1 for the passage of a question that needs one, 1/n for one of n, 0 for passages that are not
+              gold; several gold passages together are left out
+    source  : SePer, section 4.1.2. When a question counts as answered already is not said there
+    """
+    closed = table[table["condition"] == CLOSED].set_index("id")
+    kept = change[change["id"].map(closed["right"]) < already].copy()
+    steps = kept["id"].map(closed["steps"])
+    alone = kept["condition"].str.startswith(STEP) | ((kept["condition"] == GOLD) & (steps == 1))
+    kept["worth"] = np.where(alone, 1 / steps, 0.0)
+    return kept[alone | (kept["condition"] != GOLD)].reset_index(drop=True)
+
+
+def correlations(
+    kept: pd.DataFrame, methods: Mapping[str, str] = METHODS, *, permutations: int = PERMUTATIONS, seed: int = 0
+) -> dict[str, Correlation]:
+    """Pearson's correlation of each measure's change with the worth of what was shown, by title; questions are drawn whole.
+
+    kept         : as `worth` returns it; a measure that never changes has no correlation and is left out
+    methods      : title -> column
+    permutations : for the p value; 1 saves that work, the interval stays as it is, and every p is 1
+    source       : SePer, Table 2
+    """
+    options = {"method": "pearson", "groups": kept["id"], "permutations": permutations, "rng": seed}
+    changing = _changing(kept, methods)
+    return {title: correlation(kept[column], kept["worth"], **options) for title, column in changing.items()}
+
+
+def gaps(
+    kept: pd.DataFrame, best: str = "SePer soft", methods: Mapping[str, str] = METHODS, *, seed: int = 0
+) -> pd.DataFrame:
+    """How much better one measure goes with the worth than each of the others does, on the same rows.
+
+    kept, methods : as in `correlations`
+    best          : title of the measure that the others are held against
+    returns       : index method; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)
+    """
+    check_name("method", best, methods)
+    options = {"method": "pearson", "groups": kept["id"], "resamples": 2000, "rng": seed}
+    differences = {
+        title: vars(correlation_difference(kept[methods[best]], kept[column], kept["worth"], **options))
+        for title, column in _changing(kept, methods).items()
+        if title != best
+    }
+    table = pd.DataFrame([*differences.values()], index=pd.Index(differences, name="method"))
+    return table.drop(columns="undefined").assign(p_holm=holm(table["p_value"]))
+
+
+def _changing(kept: pd.DataFrame, methods: Mapping[str, str]) -> dict[str, str]:
+    there = {title: column for title, column in methods.items() if column in kept}
+    return {title: column for title, column in there.items() if np.ptp(kept[column].to_numpy()) > 0}
+
+
+def asked_judge(reader: LanguageModel, questions: Sequence[Question], drawn: Drawn, prompt: Prompt) -> np.ndarray:
+    """A language model's probability of "yes" when asked whether a case's likeliest sample is right, (cases,) in the order of `drawn`.
+
+    prompt : with the slots question, reference and answer
+    source : the LM-as-judge rows of SePer, Tables 1 and 2, which used other and larger judges
+    """
+    by_id, texts = {question.id: question for question in questions}, []
+    for (name, _), replies in drawn.items():
+        best = max(replies, key=lambda reply: reply.log_likelihood).text.strip()
+        slots = {"question": by_id[name].text, "reference": by_id[name].answers[0], "answer": best or "no answer"}
+        texts.append(prompt_text(reader, prompt, **slots))
+    return said_yes(reader, texts)
+
+
+def said_yes(reader: LanguageModel, texts: Sequence[str]) -> np.ndarray:
+    """The probability of "Yes" against "No" as what follows each text, (texts,)."""
+    return softmax(word_log_likelihoods(reader, texts, ("Yes", "No")), axis=1)[:, 0].round(6)

@@ -1,0 +1,133 @@
+"""The tables of chapter 2: samples to the questions of a data set, measured in each of the ways that the chapter compares.
+
+All take the same settings. `dataset` is "companion" or a benchmark, `questions` how many of its first (of the companion corpus, where
+`among` is given, evenly from its first `among`), `profiles` who reads, judges and is asked {"reader", "judge", "asker"}, `prompts` by name
+{"closed", "read", ...}, and `how` they are sampled: {"samples", "max_new_tokens", "seed"}, and what a table adds to them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from experiments import asking, benchmarks
+from experiments.seper_validity import compared, variants
+from rag_utils import data, retrieve
+from rag_utils.data import Question
+from rag_utils.judge import Judge, load_judge
+from rag_utils.lm import LanguageModel
+from rag_utils.measures import CLOSED, seper
+from rag_utils.measures.seper import Agreed, Drawn, Shown
+from rag_utils.prompts import Prompt
+from rag_utils.prompts import load as load_prompt
+
+CHAPTER = "02_seper_validity"
+CORPUS = "companion"
+AGAIN = "asked again"
+UNRELATED = "unrelated"
+Rows = tuple[pd.DataFrame, dict]
+
+
+def corpus_contexts(questions: Iterable[Question], *, seed: int) -> Shown:
+    """What questions of the companion corpus are shown: as `contexts`, and a passage of another article, drawn by seed."""
+    questions, pool, rng = list(questions), data.passages(CORPUS), np.random.default_rng(seed)
+    unrelated = {}
+    for question in questions:
+        near = {passage.title for passage in (*question.gold, *question.distractors)}
+        far = [passage for passage in pool if passage.title not in near]
+        unrelated[question.id] = (far[rng.integers(len(far))],)
+    return seper.contexts(questions, retrieve.hard_negatives(questions, pool), unrelated=unrelated)
+
+
+def measured(*, mode, dataset, questions, profiles, prompts, how, few=None) -> Rows:
+    """Each measure of METHODS and VARIANTS on every question and context; `prompts` holds what the asker is asked under "judge"."""
+    sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few)
+    table = compared.rows(sampled.judge, sampled.questions, sampled.drawn)
+    asker = _reader(profiles["asker"], mode, dataset)
+    table["lm_judge"] = compared.asked_judge(asker, sampled.questions, sampled.drawn, load_prompt(prompts["judge"]))
+    return table, sampled.facts | asking.facts(reader=sampled.reader, asker=asker)
+
+
+def again(*, mode, questions, profiles, prompts, how, few=None) -> Rows:
+    """The companion corpus closed book only, as the condition "asked again"; all measures but the asked judge."""
+    sampled = _sampled(mode, CORPUS, questions, profiles, prompts, how, few=few, only=[CLOSED])
+    table = compared.rows(sampled.judge, sampled.questions, sampled.drawn)
+    return table.assign(condition=AGAIN), sampled.facts
+
+
+def runs(*, mode, dataset, questions, profiles, prompts, how, few=None) -> Rows:
+    """SePer in several disjoint runs of several sizes, `how` holds "times" and "sizes" in the place of "samples"."""
+    many = {"sizes": how["sizes"], "times": how["times"]}
+    how = how | {"samples": max(many["sizes"]) * many["times"]}
+    sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few)
+    return seper.repeated(sampled.judge, sampled.questions, sampled.drawn, **many), sampled.facts
+
+
+def by_code(*, mode, dataset, questions, among, profiles, prompts, how, few=None) -> Rows:
+    """As the authors' code has it; see `variants.by_code`."""
+    sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few, among=among)
+    return variants.by_code(sampled.drawn, sampled.agreed), sampled.facts
+
+
+def warped(*, mode, dataset, questions, among, profiles, prompts, how, few=None) -> Rows:
+    """The same samples under warped distributions; `how` holds "warps", see `variants.warped`."""
+    sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few, among=among)
+    texts = seper.prompts_of(sampled.reader, sampled.questions, sampled.shown, **_reading(prompts))
+    table = variants.warped(sampled.reader, texts, sampled.drawn, sampled.agreed, how["warps"])
+    return table, sampled.facts
+
+
+def directed(*, mode, dataset, questions, among, profiles, prompts, how, few=None) -> Rows:
+    """Judged by the asker, which is asked what follows from what by the prompt "entails"; see `variants.directed`."""
+    sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few, among=among)
+    asker = _reader(profiles["asker"], mode, dataset)
+    entails = load_prompt(prompts["entails"])
+    table = variants.directed(asker, sampled.questions, sampled.drawn, sampled.agreed, entails)
+    return table, sampled.facts | asking.facts(reader=sampled.reader, asker=asker)
+
+
+# --- samples -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Questions with what they were shown, the samples to them, and who says what these mean."""
+
+    reader: LanguageModel
+    judge: Judge
+    questions: list[Question]
+    shown: Shown
+    drawn: Drawn
+    facts: dict
+
+    @property
+    def agreed(self) -> Agreed:
+        return seper.agreements(self.judge, self.questions, self.drawn)
+
+
+def _sampled(mode, dataset, questions, profiles, prompts, how, *, few=None, among=None, only=None) -> Sampled:
+    """`among` leaves out the unrelated passage; `few` are the first questions, shown what they are shown among all."""
+    reader = _reader(profiles["reader"], mode, dataset)
+    if dataset == CORPUS:
+        first = data.load(CORPUS)[: among or questions]
+        asked, facts = first[:: max(1, len(first) // questions)][:questions], {"questions": questions}
+        shown = corpus_contexts(first, seed=how["seed"])
+    else:
+        data_set = benchmarks.load(dataset, questions)
+        asked, facts = list(data_set.questions), data_set.facts
+        shown = seper.contexts(asked, data_set.negatives())
+    only = only or [name for name in shown if not (among and name == UNRELATED)]
+    asked, shown = asked[:few], {name: part for name, part in shown.items() if name in only}
+    options = {"n": how["samples"], "max_new_tokens": how["max_new_tokens"], "seed": how["seed"]}
+    drawn = seper.draw(reader, asked, shown, **_reading(prompts), **options)
+    return Sampled(reader, load_judge(profiles["judge"]), asked, shown, drawn, facts | asking.facts(reader=reader))
+
+
+def _reader(profile: str, mode: str, dataset: str) -> LanguageModel:
+    """Calls with text of the corpus belong to the chapter, calls with text of a benchmark to nobody."""
+    return asking.reader(profile, mode, CHAPTER if dataset == CORPUS else None)
+
+
+def _reading(names: dict[str, str]) -> dict[str, Prompt]:
+    return {name: load_prompt(names[name]) for name in ("closed", "read")}
