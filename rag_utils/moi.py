@@ -178,8 +178,7 @@ def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
     pointwise : (n,) float, score of each passage alone; for "pointwise prior" only
     starts    : int, how many positions to start from; as many again, up to 8 times, while fewer than 3 arrive at the least residual
     rng       : seed or numpy Generator, for the starts
-    returns   : Fit. Utilities are rounded to 1e-10 of the spread of the scores, so that equal ones come out equal. A passage that is in
-                no order gets the mean score
+    returns   : Fit. Utilities are rounded to 1e-10 of the spread of the scores. A passage that is in no order gets the mean score
     raises    : ValueError if orders, scores or n are not such, an option is out of range, the name is unknown or pointwise is missing
     source    : MoI, section 3.1. The paper names no solver. For a given position the best utility is a linear least-squares
                 solution, so only the position is searched (variable projection)

@@ -1,12 +1,10 @@
 """Figures with one look: a colour and a marker per method or condition, intervals, the published value dashed.
 
 Every function draws on an Axes and returns it; in a notebook write `_ = dot_interval(...)`. Nothing is told by colour
-alone. The same input gives the same bytes (`png`).
+alone. The same input gives the same bytes.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from io import BytesIO
 from itertools import pairwise
 from numbers import Real
 from pathlib import Path
@@ -15,11 +13,11 @@ from textwrap import fill
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
 
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 from rag_utils.engine.tree import Node
 
@@ -28,18 +26,7 @@ STYLE = Path(__file__).with_name("companion.mplstyle")
 BLACK, BLUE, VERMILLION, GREEN, PURPLE, BROWN = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#6B3A00"
 NEUTRAL = ("#444444", "o")
 DASHES = {"color": "#222222", "linestyle": (0, (3, 1.5)), "linewidth": 1.5}  # the published value, everywhere
-SIZES = {
-    "*": 13,
-    "X": 9.5,
-    "P": 9.5,
-    "p": 9,
-    "h": 9,
-    "8": 8,
-    "^": 8.5,
-    "v": 8.5,
-    "<": 8.5,
-    ">": 8.5,
-}  # to look alike; else 7.5
+SIZES = {"*": 13, "X": 9.5, "P": 9.5, "p": 9, "h": 9, "8": 8} | dict.fromkeys("^v<>", 8.5)  # to look alike; else 7.5
 
 CONDITIONS = {
     "closed book": (BLACK, "X"),
@@ -91,11 +78,9 @@ def new_axes(height: float = 3.2, *, width: float = 5.2) -> Axes:
 
     raises : ValueError unless both are between 1 and 12
     """
-    for name, value in (("height", height), ("width", width)):
-        if not 1 <= _finite(name, value) <= 12:
-            raise ValueError(f"{name}: got {value}, wanted 1 to 12 inches")
+    size = checks.number("width", width, low=1, high=12), checks.number("height", height, low=1, high=12)
     use_style()
-    return plt.subplots(figsize=(width, height))[1]
+    return plt.subplots(figsize=size)[1]
 
 
 def mark(name: str) -> tuple[str, str | tuple]:
@@ -117,10 +102,7 @@ def axis_label(quantity: str, unit: str, better: str) -> str:
     >>> axis_label("F1", "0-100", "higher")
     'F1 (0-100), higher is better'
     """
-    for name, text in (("quantity", quantity), ("unit", unit)):
-        if not isinstance(text, str) or not text.strip():
-            raise ValueError(f"{name}: got {text!r}, wanted text for the axis")
-    return f"{quantity} ({unit}){BETTER[check_name('better', better, BETTER)]}"
+    return f"{_text('quantity', quantity)} ({_text('unit', unit)}){BETTER[check_name('better', better, BETTER)]}"
 
 
 def dot_interval(
@@ -132,42 +114,31 @@ def dot_interval(
     unit: str,
     better: str,
     rows: str,
-    marks: Sequence[str | None] | None = None,
     published: float | Sequence[float | None] | None = None,
-    scale: float = 1,
 ) -> Axes:
     """One row per estimate, the first on top: a dot, its interval, and the published value dashed.
 
     estimates : each with .value .low .high
-    labels    : one text per estimate, all different
+    labels    : one text per estimate, all different; those that are in MARKS have their own mark, others the neutral dot
     quantity, unit, better : the value axis, see `axis_label`
     rows      : what the rows are, the label of the other axis
-    marks     : one name from MARKS per estimate, or None for the neutral dot; left out, labels that are in MARKS have
-                their own mark and others the neutral dot
     published : one value for all rows, or one per row with None where nothing is printed; in the unit of the axis
-    scale     : 100 to draw estimates on 0 to 1 in per cent; it applies to the estimates, not to `published`
     raises    : ValueError for no rows, unequal lengths, labels that occur twice, values that are not finite
     """
-    estimates, labels = list(estimates), list(labels)
-    n = len(labels)
-    if not n or len(estimates) != n or len(set(labels)) < n:
-        raise ValueError(f"wanted as many estimates as labels, all different, got {len(estimates)} and {labels}")
-    names = [label if label in MARKS else None for label in labels] if marks is None else list(marks)
-    if len(names) != n:
-        raise ValueError(f"marks: got {len(names)}, wanted {n}, one per row")
+    estimates, labels = checks.listed("estimates", estimates), checks.distinct("labels", checks.texts("labels", labels))
+    n = checks.same_length(estimates=estimates, labels=labels)
     printed = [published] * n if published is None or isinstance(published, Real) else list(published)
-    if len(printed) != n:
-        raise ValueError(f"published: got {len(printed)} values, wanted one, or {n}")
+    checks.same_length(published=printed, rows=labels)
     _value_axis(ax, quantity, unit, better, rows)
-    factor = _finite("scale", scale)
-    for row, (estimate, name) in enumerate(zip(estimates, names, strict=True)):
-        _interval(ax, row, *(factor * getattr(estimate, part) for part in ("value", "low", "high")), name)
+    for row, (estimate, label) in enumerate(zip(estimates, labels, strict=True)):
+        parts = (getattr(estimate, part, None) for part in ("value", "low", "high"))
+        _interval(ax, row, *parts, label if label in MARKS else None)
     if isinstance(published, Real):
-        ax.axvline(_finite("published", published), **DASHES, zorder=1.5)
+        ax.axvline(checks.number("published", published), **DASHES, zorder=1.5)
     else:
         for row, value in enumerate(printed):
             if value is not None:
-                _printed(ax, row, _finite("published", value), 0.36)
+                _printed(ax, row, checks.number("published", value), 0.36)
     if any(value is not None for value in printed):
         _legend(ax, [_PRINTED])
     _rows(ax, labels)
@@ -196,7 +167,7 @@ def grouped_intervals(ax: Axes, table: pd.DataFrame, *, quantity: str, unit: str
         row = groups.index(record["group"]) + step * (names.index(record["mark"]) - (len(names) - 1) / 2)
         _interval(ax, row, record["value"], record["low"], record["high"], record["mark"])
         if not pd.isna(record.get("published")):
-            _printed(ax, row, _finite("published", record["published"]), 0.55 * step)
+            _printed(ax, row, checks.number("published", record["published"]), 0.55 * step)
             printed = True
     for border in range(1, len(groups)):
         ax.axhline(border - 0.5, color="#BBBBBB", linewidth=0.8, zorder=1)
@@ -224,8 +195,6 @@ def interval_lines(
     logarithmic : equal ratios are equal distances on the vertical axis
     raises   : ValueError as in `grouped_intervals`, for an empty x_label, and for values <= 0 on a logarithmic axis
     """
-    if not isinstance(x_label, str) or not x_label.strip():
-        raise ValueError(f"x_label: got {x_label!r}, wanted text for the axis")
     wanted = (x, *TABLE_COLUMNS[1:])
     if table.empty or any(column not in table.columns for column in wanted):
         raise ValueError(f"wanted rows with columns {wanted}, got {len(table)} rows, {list(table.columns)}")
@@ -235,7 +204,7 @@ def interval_lines(
         raise ValueError(f"a logarithmic axis wants values above 0, got {table['low'].min()}")
     names = list(dict.fromkeys(table["mark"]))
     handles, printed = [_handle(name) for name in names], False
-    places = sorted({_finite(x, place) for place in table[x]})
+    places = sorted({checks.number(x, place) for place in table[x]})
     nearest = min((b - a for a, b in pairwise(places)), default=1.0)
     for number, name in enumerate(names):
         colour, marker = mark(name)
@@ -249,7 +218,7 @@ def interval_lines(
         if "published" in part and part["published"].notna().any():
             ax.plot(at, part["published"], color=colour, linestyle=DASHES["linestyle"], linewidth=1.2, zorder=1.5)
             printed = True
-    ax.set_xlabel(x_label)
+    ax.set_xlabel(_text("x_label", x_label))
     ax.set_ylabel(_wrap_axis(axis_label(quantity, unit, better), 32))
     ax.set_xticks(places, [f"{place:g}" for place in places])
     if logarithmic:
@@ -274,8 +243,7 @@ def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
             raise ValueError(
                 f"prefix_tree: text {node.ends[0]} is the beginning of another, wanted texts with ends of their own"
             )
-        if not name(node).strip():
-            raise ValueError(f"name: got {name(node)!r}, wanted text for the segment from token {node.start} on")
+        _text(f"the name of the segment from token {node.start} on", name(node))
         texts[id(node)] = len(node.ends) + sum(texts[id(child)] for child in node.children)
     leaves = [node for node in root.walk() if not node.children]
     longest = max(node.stop for node in leaves)
@@ -309,21 +277,12 @@ def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
     return ax
 
 
-def png(figure: Figure) -> bytes:
-    """The figure as PNG, the same bytes for the same figure: fixed resolution, no date, no program name."""
-    out = BytesIO()
-    figure.savefig(out, format="png", dpi=160, facecolor="white", metadata={"Software": None})
-    return out.getvalue()
-
-
 _PRINTED = Line2D([], [], **DASHES, label="published")
 
 
 def _value_axis(ax: Axes, quantity: str, unit: str, better: str, rows: str) -> None:
-    if not isinstance(rows, str) or not rows.strip():
-        raise ValueError(f"rows: got {rows!r}, wanted text for the axis")
     ax.set_xlabel(_wrap_axis(axis_label(quantity, unit, better), 40))
-    ax.set_ylabel(rows)
+    ax.set_ylabel(_text("rows", rows))
 
 
 def _rows(ax: Axes, labels: Sequence[str]) -> None:
@@ -341,7 +300,7 @@ def _interval(ax: Axes, row: float, value: float, low: float, high: float, name:
 
 def _ordered(value: float, low: float, high: float) -> None:
     for name, number in (("value", value), ("low", low), ("high", high)):
-        _finite(name, number)
+        checks.number(name, number)
     if low > high:
         raise ValueError(f"wanted low <= high, got {low} and {high}")
 
@@ -377,7 +336,7 @@ def _first_double(table: pd.DataFrame) -> Mapping:
     return table.loc[table.duplicated(["group", "mark"]), ["group", "mark"]].iloc[0].to_dict()
 
 
-def _finite(name: str, value) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"{name}: got {value!r}, wanted a finite number")
-    return float(value)
+def _text(name: str, value: str) -> str:
+    if not checks.text(name, value).strip():
+        raise ValueError(f"{name} must be text for the axis; got {value!r}")
+    return value

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
 from rag_utils.base.names import check_name
 
@@ -80,8 +81,7 @@ class Verdict:
 
     def __post_init__(self):
         check_name("verdict", self.verdict, VERDICTS)
-        if not isinstance(self.why, str) or not self.why.strip():
-            raise ValueError(f"a verdict needs a reason, got {self.why!r}")
+        _filled("why", self.why)
 
 
 def value_verdict(
@@ -116,15 +116,19 @@ def value_verdict(
     6. "reproduced". The ends belong to the interval, and a half-width of max_half_width is narrow enough.
     """
     value, low, high, _ = _numbers(estimate, "estimate")
-    scale, same_model, same_data = _scale(scale), _flag("same_model", same_model), _flag("same_data", same_data)
+    scale, same_model, same_data = (
+        _scale(scale),
+        checks.flag("same_model", same_model),
+        checks.flag("same_data", same_data),
+    )
     if max(abs(value), abs(low), abs(high)) > 1 + _CLOSE:
         raise ValueError(f"estimate: wanted a scale of 0 to 1, got {interval_text(estimate, 3)}")
-    target = _finite("published", published) / scale
+    target = checks.number("published", published) / scale
     if abs(target) > 1 + _CLOSE:
         raise ValueError(f"published: got {published} with scale {scale}, wanted at most {scale}; is the scale right?")
-    limit = _positive("max_half_width", max_half_width)
+    limit = checks.number("max_half_width", max_half_width, above=0)
     if exact_within is not None:
-        within = _not_negative("exact_within", exact_within)
+        within = checks.number("exact_within", exact_within, low=0)
         if not (same_model and same_data):
             raise ValueError("exact_within: only the same answers can be recomputed, got another model or other data")
         gap = abs(scale * value - published)
@@ -182,35 +186,19 @@ def claim_verdict(
     7. the same, with a gap: "reproduced" if the printed gap is in the interval (ends included) and the half-width is
        at most max_half_width (exact: if it is met within exact_within), else "same direction".
     """
-    if direction not in ("+", "-"):
-        raise ValueError(f"direction: got {direction!r}, wanted '+' or '-'")
-    value, low, high, _ = _numbers(difference, "difference")
-    same_model, same_data = _flag("same_model", same_model), _flag("same_data", same_data)
-    limit = _positive("max_half_width", max_half_width)
-    within = None if exact_within is None else _not_negative("exact_within", exact_within)
-    gap = _gap(published_difference, scale, direction, (value, low, high))
+    check_name("direction", direction, ("+", "-"))
+    value, low, high, _ = ours = _numbers(difference, "difference")
+    other = _other(checks.flag("same_model", same_model), checks.flag("same_data", same_data))
+    limit = checks.number("max_half_width", max_half_width, above=0)
+    within = None if exact_within is None else checks.number("exact_within", exact_within, low=0)
+    gap = _gap(published_difference, scale, direction, ours[:3])
     p_value = getattr(difference, "p_value", None)
-    if p_value is not None and not 0 <= _finite("p_value", p_value) <= 1:
-        raise ValueError(f"p_value: got {p_value}, wanted 0 to 1 or None")
-    shown = f"difference {interval_text(difference, 3)}"
-    other = _other(same_model, same_data)
-
-    if within is not None:
-        sign, shown = (0 if abs(value) <= _CLOSE else math.copysign(1, value)), f"exact difference {_fixed(value, 3)}"
-        open_question = "a tie"
-    elif high - low <= _CLOSE:
-        sign, open_question = 0, "an interval without width says nothing about the error"
-    elif low <= _CLOSE and high >= -_CLOSE:
-        sign, open_question = 0, "the interval holds 0"
-    elif p_value is not None and p_value > _LEVEL:
-        sign, open_question = 0, f"the interval leaves out 0 but p = {p_value:.3f}"
-    else:
-        sign, open_question = (1 if low > 0 else -1), ""
-
-    claimed = 1 if direction == "+" else -1
-    if sign == 0:
+    p_value = 0.0 if p_value is None else checks.number("p_value", p_value, low=0, high=1)
+    shown = f"difference {interval_text(difference, 3)}" if within is None else f"exact difference {_fixed(value, 3)}"
+    sign, open_question = _sign(value, low, high, p_value, exact=within is not None)
+    if not sign:
         return Verdict("undecided", f"{shown}: {open_question}")
-    if sign != claimed:
+    if sign != direction:
         return Verdict("contradicted", f"{shown}: the other sign" + (f"; {other}" if other else ""))
     if other:
         return Verdict("same direction", f"{shown}; {other}")
@@ -227,6 +215,19 @@ def claim_verdict(
     return Verdict("reproduced", f"{shown}; same model and data, printed gap met")
 
 
+def _sign(value: float, low: float, high: float, p_value: float, *, exact: bool) -> tuple[str, str]:
+    """ "+" or "-" where the sign of a difference is settled, else "" and what keeps it open: rules 1 and 2 of `claim_verdict`."""
+    if exact:
+        return ("", "a tie") if abs(value) <= _CLOSE else ("+" if value > 0 else "-", "")
+    if high - low <= _CLOSE:
+        return "", "an interval without width says nothing about the error"
+    if low <= _CLOSE and high >= -_CLOSE:
+        return "", "the interval holds 0"
+    if p_value > _LEVEL:
+        return "", f"the interval leaves out 0 but p = {p_value:.3f}"
+    return "+" if low > 0 else "-", ""
+
+
 def _gap(published_difference, scale, direction, ours) -> float | None:
     """The printed gap on a scale of 0 to 1, or None where no gap is claimed."""
     if (published_difference is None) != (scale is None):
@@ -234,7 +235,7 @@ def _gap(published_difference, scale, direction, ours) -> float | None:
         raise ValueError(f"published_difference and scale: wanted both or neither, {got}")
     if published_difference is None:
         return None
-    gap = _finite("published_difference", published_difference) / _scale(scale)
+    gap = checks.number("published_difference", published_difference) / _scale(scale)
     if gap * (1 if direction == "+" else -1) <= 0:
         raise ValueError(f"published_difference: got {published_difference}, wanted the sign {direction!r}")
     if max(map(abs, (*ours, gap))) > 2 + _CLOSE:  # correlations differ by at most 2
@@ -259,8 +260,7 @@ def interval_text(estimate, digits: int = 2, *, scale: float = 1) -> str:
     '0.541 [0.000, 0.630]'
     """
     value, low, high, _ = _numbers(estimate, "estimate")
-    if isinstance(digits, bool) or not isinstance(digits, Integral) or not 0 <= digits <= 6:
-        raise ValueError(f"digits: got {digits!r}, wanted a whole number from 0 to 6")
+    digits = checks.whole("digits", digits, least=0, most=6)
     scale = _scale(scale)
     return f"{_fixed(scale * value, digits)} [{_fixed(scale * low, digits)}, {_fixed(scale * high, digits)}]"
 
@@ -269,13 +269,13 @@ def interval_table(table: pd.DataFrame, *, digits: int = 3) -> pd.DataFrame:
     """A table of estimates for display: `value`, `low`, `high` as one column of text, p values with four digits, the rest as it is.
 
     table  : columns value, low, high and any others; the columns group, kind, condition and prompt become the index
-    raises : ValueError if one of the three is missing
+    raises : ValueError if one of the three is missing, and for a p value that is NaN or not from 0 to 1
 
     >>> print(interval_table(pd.DataFrame({"value": [0.5], "low": [0.4], "high": [0.6], "n": [60]})))
           value [low, high]   n
     0  0.500 [0.400, 0.600]  60
     """
-    missing = {"value", "low", "high"} - set(table.columns)
+    missing = {"value", "low", "high"} - set(checks.kind("table", table, pd.DataFrame, "a data frame").columns)
     if missing:
         raise ValueError(f"interval_table: wanted columns value, low and high, missing {sorted(missing)}")
     names = [name for name in ("group", "kind", "condition", "prompt") if name in table.columns]
@@ -284,7 +284,8 @@ def interval_table(table: pd.DataFrame, *, digits: int = 3) -> pd.DataFrame:
     shown.insert(0, COLUMNS[0], text)
     for name in ("p_value", "p_holm"):
         if name in shown:
-            shown[name] = [f"{value:.4f}" if value >= 0.0001 else "< 0.0001" for value in shown[name]]
+            p_values = [checks.number(name, value, low=0, high=1) for value in shown[name]]
+            shown[name] = [f"{value:.4f}" if value >= 0.0001 else "< 0.0001" for value in p_values]
     return shown.drop(columns=["value", "low", "high"])
 
 
@@ -329,10 +330,8 @@ def comparison_table(rows: Iterable[Comparison]) -> pd.DataFrame:
     raises  : ValueError if there are no rows, a name occurs twice, more replies are unparsed than there are rows in the
               estimate, or a row without estimate has a verdict other than "not run here"
     """
-    rows = list(rows)
-    names = [row.what if isinstance(row, Comparison) else None for row in rows]
-    if not rows or None in names or "" in names or len(set(names)) < len(names):
-        raise ValueError(f"wanted at least one Comparison, each with its own name, got {names}")
+    rows = checks.listed("rows", rows, of=Comparison)
+    names = checks.distinct("names of rows", checks.texts("names of rows", [row.what for row in rows], empty=False))
     return _Table([_cells(row) for row in rows], index=pd.Index(names), columns=list(COLUMNS), dtype=str)
 
 
@@ -344,17 +343,15 @@ def _cells(row: Comparison) -> tuple[str, ...]:
     value, n = "–", "–"
     if row.estimate is not None:
         value, n = interval_text(row.estimate, row.digits, scale=row.scale), str(_numbers(row.estimate, row.what)[3])
-    if row.unparsed is not None and (
-        isinstance(row.unparsed, bool) or not isinstance(row.unparsed, Integral) or row.unparsed < 0
-    ):
-        raise ValueError(f"{row.what}: unparsed: got {row.unparsed!r}, wanted a count or None")
+    if row.unparsed is not None:
+        checks.whole(f"{row.what}: unparsed", row.unparsed, least=0)
     unparsed = "–" if row.unparsed is None else str(row.unparsed)
     if row.published is None:
         printed = "not printed"
     elif isinstance(row.published, str) and row.published.strip():
         printed = row.published
     else:
-        printed = _fixed(_finite(f"{row.what}: published", row.published), row.digits)
+        printed = _fixed(checks.number(f"{row.what}: published", row.published), row.digits)
     verdict, why = (row.verdict.verdict, row.verdict.why) if row.verdict else ("–", "–")
     return value, n, unparsed, printed, verdict, why
 
@@ -419,9 +416,8 @@ def _scalar(name: str, value) -> str:
     if isinstance(value, Integral):
         return str(int(value))
     if isinstance(value, Real):
-        return repr(_finite(name, value))
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{name}: wanted text, a number, a list or a mapping, got {type(value).__name__} {value!r}")
+        return repr(checks.number(name, value))
+    _filled(name, value)
     if _PATH.search(value):
         raise ValueError(f"{name}: got {value!r}, which looks like a path of one machine; wanted a name or a checksum")
     if _TIME.search(value):
@@ -439,14 +435,11 @@ def package_versions(names: Iterable[str]) -> dict[str, str]:
     >>> list(package_versions(["pandas", "numpy"]))
     ['numpy', 'pandas']
     """
-    names = [] if isinstance(names, str) else sorted(set(names))
-    if not names:
-        raise ValueError("package_versions: wanted a list of at least one name")
     versions = {}
-    for name in names:
+    for name in sorted(set(checks.texts("names", names, empty=False))):
         try:
             versions[name] = metadata.version(name).split("+")[0]
-        except metadata.PackageNotFoundError:
+        except (metadata.PackageNotFoundError, ValueError):
             raise ValueError(f"package_versions: got {name!r}, wanted an installed package") from None
     return versions
 
@@ -456,42 +449,24 @@ def _numbers(estimate, kind: str) -> tuple[float, float, float, int]:
     missing = [field for field in ("value", "low", "high", "n") if not hasattr(estimate, field)]
     if missing:
         raise ValueError(f"{kind}: wanted value, low, high and n, got {type(estimate).__name__} without {missing}")
-    value, low, high = (_finite(f"{kind}.{field}", getattr(estimate, field)) for field in ("value", "low", "high"))
+    value, low, high = (
+        checks.number(f"{kind}.{field}", getattr(estimate, field)) for field in ("value", "low", "high")
+    )
     if low > high:
         raise ValueError(f"{kind}: wanted low <= high, got {low} and {high}")
-    if isinstance(estimate.n, bool) or not isinstance(estimate.n, Integral) or estimate.n < 1:
-        raise ValueError(f"{kind}.n: got {estimate.n!r}, wanted a whole number of at least 1")
-    return value, low, high, int(estimate.n)
+    return value, low, high, checks.whole(f"{kind}.n", estimate.n, least=1)
 
 
-def _finite(name: str, value) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-        raise ValueError(f"{name}: got {value!r}, wanted a finite number")
-    return float(value)
-
-
-def _positive(name: str, value) -> float:
-    if _finite(name, value) <= 0:
-        raise ValueError(f"{name}: got {value!r}, wanted a number above 0")
-    return float(value)
-
-
-def _not_negative(name: str, value) -> float:
-    if _finite(name, value) < 0:
-        raise ValueError(f"{name}: got {value!r}, wanted 0 or more")
-    return float(value)
+def _filled(name: str, value) -> str:
+    if not checks.text(name, value).strip():
+        raise ValueError(f"{name} must hold at least one word; got {value!r}")
+    return value
 
 
 def _scale(scale) -> float:
-    if isinstance(scale, bool) or scale not in (1, 100):
-        raise ValueError(f"scale: got {scale!r}, wanted 1 or 100")
+    if checks.number("scale", scale) not in (1, 100):
+        raise ValueError(f"scale must be 1 or 100; got {scale!r}")
     return scale
-
-
-def _flag(name: str, value) -> bool:
-    if type(value).__name__ not in ("bool", "bool_"):
-        raise ValueError(f"{name}: got {value!r}, wanted True or False")
-    return bool(value)
 
 
 def _fixed(value: float, digits: int) -> str:

@@ -71,7 +71,7 @@ def test_value_scale_is_said_not_guessed():
         of_value(0.92, 0.91, 0.93, 92.0, scale=1)
     with pytest.raises(ValueError, match="scale of 0 to 1"):
         of_value(92.0, 91.0, 93.0, 92.0, scale=100)
-    with pytest.raises(ValueError, match="wanted 1 or 100"):
+    with pytest.raises(ValueError, match="scale must be 1 or 100; got 10"):
         of_value(0.92, 0.91, 0.93, 0.92, scale=10)
     with pytest.raises(TypeError):
         value_verdict(estimate(0.9, 0.8, 1.0), 0.9, same_model=True, same_data=True)
@@ -172,14 +172,14 @@ def test_sign_of_the_value_alone_would_be_wrong():
 @each(
     ("options", "message"),
     [
-        ({"direction": "up"}, "'\\+' or '-'"),
+        ({"direction": "up"}, r"unknown direction 'up'; Known: '\+', '-'"),
         ({"published_difference": 0.1}, "both or neither"),
         ({"scale": 1}, "both or neither"),
         ({"published_difference": -0.1, "scale": 1}, "sign"),
         ({"published_difference": 0.0, "scale": 1}, "sign"),
         ({"published_difference": 12.0, "scale": 1}, "is the scale right"),
         ({"same_model": "yes"}, "True or False"),
-        ({"exact_within": -1}, "0 or more"),
+        ({"exact_within": -1}, "exact_within must be at least 0; got -1"),
         ({"max_half_width": 0}, "above 0"),
     ],
 )
@@ -252,7 +252,7 @@ def test_verdict_words_are_fixed():
     assert Verdict("not run here", "needs a 7B model").verdict == "not run here"
     with pytest.raises(ValueError, match="did you mean 'reproduced'"):
         Verdict("reproducd", "x")
-    with pytest.raises(ValueError, match="reason"):
+    with pytest.raises(ValueError, match="why must hold at least one word; got ' '"):
         Verdict("reproduced", " ")
     with pytest.raises(AttributeError):
         Verdict("reproduced", "x").verdict = "differs"
@@ -349,8 +349,12 @@ def test_comparison_refuses(options, message):
 
 
 def test_comparison_table_refuses_no_rows_and_equal_names():
-    for rows in ([], [ROWS[0], ROWS[0]], [{"what": "soft"}]):
-        with pytest.raises(ValueError, match="wanted at least one Comparison"):
+    for rows, message in (
+        ([], "rows must hold at least 1; got none"),
+        ([ROWS[0], ROWS[0]], "names of rows must each come once; got 'soft' twice"),
+        ([{"what": "soft"}], "rows must hold Comparison only; got dict"),
+    ):
+        with pytest.raises(ValueError, match=message):
             comparison_table(rows)
 
 
@@ -409,7 +413,7 @@ def test_provenance_refuses_paths_and_times(value, wrap):
     ["", " ", None, {"a", "b"}, [], {}, datetime.date(2026, 1, 31), report.PUBLISHED, float("nan"), object(), [["a"]]],
 )
 def test_provenance_refuses_other_values(value):
-    with pytest.raises(ValueError, match="wanted"):
+    with pytest.raises(ValueError, match=r"fact( must|: wanted)"):
         report.provenance(fact=value)
 
 
@@ -439,7 +443,7 @@ def test_package_versions():
     assert versions == {"numpy": np.__version__, "pandas": pd.__version__}
     assert list(versions) == ["numpy", "pandas"]
     assert "+" not in "".join(report.package_versions(["torch"]).values())
-    for names, message in ((["no-such-package"], "installed"), ("numpy", "list"), ([], "list")):
+    for names, message in ((["no-such-package"], "installed"), ("numpy", "list"), ([], "at least 1")):
         with pytest.raises(ValueError, match=message):
             report.package_versions(names)
 
@@ -450,3 +454,14 @@ def test_every_verdict_can_come_out():
         words.add(of_claim(low + 0.05, low, low + 0.1, same_model=model))
         words.add(of_value(low + 0.05, low, low + 0.1, 0.0, same_model=model))
     assert words == set(report.VERDICTS)
+
+
+def test_p_values_that_are_none_are_refused():
+    """NaN and -3 were shown as "< 0.0001", 7 as 7.0000."""
+    table = pd.DataFrame({"value": [0.5], "low": [0.4], "high": [0.6], "n": [60]})
+    assert report.interval_table(table.assign(p_value=0.00001))["p_value"].tolist() == ["< 0.0001"]
+    assert report.interval_table(table.assign(p_holm=1))["p_holm"].tolist() == ["1.0000"]
+    for name in ("p_value", "p_holm"):
+        for wrong in (np.nan, -3, 7, None, "0.5"):
+            with pytest.raises(ValueError, match=f"{name} must be"):
+                report.interval_table(table.assign(**{name: [wrong]}))
