@@ -176,9 +176,6 @@ def claim_verdict(
     1. exact: the sign of the value; 0 settles nothing.
     2. otherwise the sign is settled if the interval has a width and leaves out 0 (an interval that only touches 0
        does not) and the p-value, where there is one, is at most 0.05.
-
-    Then the verdict:
-
     3. sign not settled: "undecided". The sign of the value alone is never enough.
     4. the other sign: "contradicted", for this model and data; the reason names what is not the same.
     5. the claimed sign, not the same model or not the same data: "same direction".
@@ -204,15 +201,19 @@ def claim_verdict(
         return Verdict("same direction", f"{shown}; {other}")
     if gap is None:
         return Verdict("reproduced", f"{shown}; same model and data")
-    if within is not None:
-        met, reason = abs(value - gap) * scale <= within + _CLOSE, f"printed gap not met within {within:g}"
-    elif not low - _CLOSE <= gap <= high + _CLOSE:
-        met, reason = False, "printed gap outside the interval"
-    else:
-        met, reason = (high - low) / 2 <= limit + _CLOSE, f"half-width above {limit:g}"
-    if not met:
-        return Verdict("same direction", f"{shown}: {reason}")
+    exactly = None if within is None else (abs(value - gap) * scale, within)
+    if gap_open := _gap_open(low, high, gap, limit, exactly):
+        return Verdict("same direction", f"{shown}: {gap_open}")
     return Verdict("reproduced", f"{shown}; same model and data, printed gap met")
+
+
+def _gap_open(low: float, high: float, gap: float, limit: float, exactly: tuple[float, float] | None) -> str:
+    """What keeps a gap from being the printed one, or "": rule 7 of `claim_verdict`. exactly: how far off, and what is allowed."""
+    if exactly is not None:
+        return "" if exactly[0] <= exactly[1] + _CLOSE else f"printed gap not met within {exactly[1]:g}"
+    if not low - _CLOSE <= gap <= high + _CLOSE:
+        return "printed gap outside the interval"
+    return "" if (high - low) / 2 <= limit + _CLOSE else f"half-width above {limit:g}"
 
 
 def _sign(value: float, low: float, high: float, p_value: float, *, exact: bool) -> tuple[str, str]:
