@@ -31,6 +31,8 @@ def verified(chapter: str, name: str, *, recorded: bool = False) -> tuple[str, s
     """
     try:
         kept = tables.kept(chapter, name)
+        if not kept.function.startswith("experiments."):
+            return "not run", f"{kept.function} made it, which is no experiment"
         few = tables.takes_few(kept.function)
         if few and recorded:
             return "not run", "needs the model"

@@ -13,8 +13,8 @@ and are kept as a table of chapter 6; those of the variant from the NQ questions
 The encoder stays frozen; what is trained is a low-rank step on each side of its dot product, once per kind of label. With `--encoder` all
 weights of an encoder on each side are trained instead, as in the paper. Recipe by default that of ECoRAG, appendix B.1: AdamW, rate 5e-5, 4
 epochs, temperature 1, steps of 64 texts, 8 positive and 56 negative, of these 15 per cent weak evidence. The shipped heads, that of NQ too,
-were trained with the settings in `data/compressor/training.json`. The epoch with the lowest loss on a fifth of the questions is kept, unless
-`--keep last` says otherwise.
+were trained with the settings in `data/compressor/training.json`. The epoch with the lowest loss on a fifth of the questions is kept,
+unless `--keep last` says otherwise.
 
 With `--evaluator` an encoder-decoder learns to say <EVI> of strong evidence and <NOT> of other sentences (section 3.2.1), which become two
 tokens of it; by default with appendix B.1's batches of 40 at rate 1e-5 for 4 epochs. `compressors.asked_evaluator` asks it.

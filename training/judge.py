@@ -71,18 +71,6 @@ class Table:
     weight: np.ndarray
 
 
-def remember(encode: retrieve.Encoder) -> retrieve.Encoder:
-    """The encoder with a memory for this run: a text is embedded once."""
-    known: dict[str, np.ndarray] = {}
-
-    def encode_new(texts):
-        new = [text for text in texts if text not in known]
-        known.update(zip(new, encode(new), strict=True))
-        return np.array([known[text] for text in texts])
-
-    return encode_new
-
-
 def settled(answer: str, golds: tuple[str, ...]) -> str | None:
     """ "same" if the answer has the words of a gold, "blank" if it has none, None if it takes the regression."""
     if not answer.strip():
@@ -310,7 +298,7 @@ def write(fitted: Coefficients, rows: list[dict], out: Path) -> None:
 
 def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None = None) -> None:
     chosen = settings(arguments)
-    encode = remember(encode or retrieve.encoder())
+    encode = retrieve.remembering(encode or retrieve.encoder())
     judged = data.load_judged(SOURCE)
     written = data.load_contrast()
     contrast = [pair for pair in written if pair.split == "train" and not settled(pair.left, (pair.right,))]

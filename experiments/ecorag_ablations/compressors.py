@@ -14,6 +14,7 @@ from scipy.special import softmax
 
 from rag_utils.base import checks
 from rag_utils.data import Passage, Question
+from rag_utils.engine.weights import WeightsError
 from rag_utils.lm import LanguageModel, word_log_likelihoods
 from rag_utils.measures.ecorag import (
     LIMIT,
@@ -54,7 +55,7 @@ def question_likelihood(reader: LanguageModel, *, appended: str = "") -> Score:
 def towers(folder: Path) -> Score:
     """The dot product of a question's and its sentences' embeddings by the two encoders in a folder.
 
-    raises : ValueError if they are not there
+    raises : WeightsError if they are not there
     source : ECoRAG, section 3.1.2, with all weights trained; see training/dual_encoder.py
     """
     from sentence_transformers import SentenceTransformer
@@ -62,7 +63,7 @@ def towers(folder: Path) -> Score:
     models = {}
     for side in ("question", "sentence"):
         if not (folder / side / "modules.json").is_file():
-            raise ValueError(
+            raise WeightsError(
                 f"there is no encoder in {folder / side}; training/evidence.py --encoder embedded makes it"
             )
         models[side] = SentenceTransformer(str(folder / side), device="cpu", local_files_only=True)
@@ -227,7 +228,7 @@ def informative_sentences(reader: LanguageModel, budget: Mapping[str, int]) -> C
                 words = iter(said[passage.id])
                 for sentence in passage.cut():
                     own = [next(words) for _ in sentence.split()]
-                    units.append((titled(passage, sentence), _mean(own)))
+                    units.append((titled(passage, sentence), sum(nats for nats, _ in own) / sum(n for _, n in own)))
             order = np.argsort([-information for _, information in units], kind="stable")
             chosen = set(fill([units[i][0] for i in order], budget[question.id], reader.count_tokens))
             kept[question.id] = [text for text, _ in units if text in chosen]
@@ -301,7 +302,3 @@ def word_information(reader: LanguageModel, passages: Sequence[Passage]) -> dict
 
 def _distinct(questions: Sequence[Question], passages: Retrieved) -> list[Passage]:
     return list({passage.id: passage for question in questions for passage in passages[question.id]}.values())
-
-
-def _mean(words: Sequence[tuple[float, int]]) -> float:
-    return sum(total for total, _ in words) / sum(tokens for _, tokens in words)

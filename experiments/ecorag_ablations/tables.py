@@ -138,7 +138,7 @@ def reading(
     prompts: dict,
     sizes: dict,
     max_new_tokens: int,
-    few: int | None = None,
+    few=None,
 ) -> tuple[pd.DataFrame, dict]:
     """What the reader answers with what named compressors keep.
 
@@ -154,15 +154,7 @@ def reading(
 
 
 def beliefs(
-    *,
-    mode: str,
-    profile: str,
-    sample: dict,
-    shown: list[str],
-    prompts: dict,
-    sizes: dict,
-    draws: dict,
-    few: int | None = None,
+    *, mode: str, profile: str, sample: dict, shown: list[str], prompts: dict, sizes: dict, draws: dict, few=None
 ) -> tuple[pd.DataFrame, dict]:
     """SePer of what named compressors keep, on the companion's questions.
 

@@ -10,6 +10,7 @@ from experiments import asking, benchmarks, table
 from experiments.ecorag_ablations import compressors, evidence, tables
 from rag_utils import data, judge, retrieve
 from rag_utils.data import Passage, Question
+from rag_utils.engine.weights import WeightsError
 from rag_utils.lm import Generation
 from rag_utils.measures import ecorag
 
@@ -145,7 +146,7 @@ def test_beliefs_move_with_what_is_kept_and_a_random_choice_is_that_of_all_quest
     pd.testing.assert_frame_equal(few, part)
 
 
-def test_names_of_compressors_and_scores_mean_what_they_say(reader):
+def test_names_of_compressors_and_scores_mean_what_they_say(reader, monkeypatch, tmp_path):
     score = tables.named_scores()
     asked, passages, _ = tables.drawn({"dataset": "nq", "questions": 3, "passages": 3})
     for name, same in {
@@ -162,8 +163,9 @@ def test_names_of_compressors_and_scores_mean_what_they_say(reader):
             tables.compressor(wrong, score, **SIZES)
     with pytest.raises(ValueError, match="unknown score"):
         tables.compressor("nothing top 3", score, **SIZES)
-    with pytest.raises(ValueError, match="there is no encoder in"):
-        tables.FOLDERS["whole"].is_dir() or score("evidentiality all weights")
+    monkeypatch.setitem(tables.FOLDERS, "whole", tmp_path)
+    with pytest.raises(WeightsError, match="there is no encoder in"):
+        score("evidentiality all weights")
 
 
 def test_the_weights_behind_each_committed_table_are_those_that_ship():

@@ -49,6 +49,12 @@ def keep(rows, name="n", function="recorded", questions=6):
     )
 
 
+def test_a_table_that_no_experiment_made_is_not_run():
+    made = Kept(recorded(mode="replay", questions=6), "benchmarks.packages:measured", {"questions": 6}, {})
+    tables.save(tables.FOLDER / "c" / "n.json", made)
+    assert verify.verified("c", "n") == ("not run", "benchmarks.packages:measured made it, which is no experiment")
+
+
 def test_rows_that_still_follow_are_verified(capsys):
     keep(recorded(mode="replay", questions=6))
     keep(recorded(mode="replay", questions=6), "live", "asked")
@@ -62,7 +68,11 @@ def test_rows_that_still_follow_are_verified(capsys):
 
 def test_a_changed_number_with_a_right_checksum_is_found(capsys):
     rows = recorded(mode="replay", questions=6)
-    for column, value, kept in (("value", 0.14296, "0.14296"), ("tokens", 7, "7"), ("condition", "none", "q1 gold is not kept")):
+    for column, value, kept in (
+        ("value", 0.14296, "0.14296"),
+        ("tokens", 7, "7"),
+        ("condition", "none", "q1 gold is not kept"),
+    ):
         changed = rows.copy()
         changed.loc[1, column] = value
         keep(changed)

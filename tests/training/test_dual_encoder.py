@@ -66,7 +66,7 @@ def test_what_is_saved_is_a_score_of_the_compressor(folder, tmp_path):
     alone = np.concatenate([score(["when did it open"], [[text]])[0] for text in TEXTS])
     assert alone == pytest.approx(wanted, abs=1e-4)  # however they are read
     assert sorted(path.name for path in tmp_path.rglob("*.safetensors")) == ["model.safetensors"] * 2
-    with pytest.raises(ValueError, match=r"there is no encoder in .*question; training/evidence\.py"):
+    with pytest.raises(weights.WeightsError, match=r"there is no encoder in .*question; training/evidence\.py"):
         compressors.towers(tmp_path / "nothing")
 
 
