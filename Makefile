@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help env book test live fresh bench lock clean
+.PHONY: help env book check test live fresh bench lock clean
 
 PY ?= python3
 V := .venv
@@ -16,7 +16,7 @@ export HF_HUB_OFFLINE ?= 1
 export PYTHONHASHSEED = 0
 unexport MPLBACKEND
 # No progress bar may end up in a page; `make live` and `make fresh` are long, so they keep theirs.
-book test: export TQDM_DISABLE = 1
+book check test: export TQDM_DISABLE = 1
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1|\2/p' Makefile | awk -F'|' '{printf "%-12s%s\n", $$1, $$2}'
@@ -51,11 +51,18 @@ book: $(V)/.ok  ## run the chapters whose content changed, build the pages, prin
 	@$(V)/bin/python -c 'from pathlib import Path; print(Path("_build/html/book/intro.html").resolve(strict=True).as_uri())'
 
 # ---------------------------------------------------------------------------------------------------------- tests
+# Two processes, each a whole file or notebook at a time; what is long begins first.
+PYTEST = $(V)/bin/pytest -q -p no:cacheprovider -n 2 --dist loadfile --no-loadscope-reorder \
+  --nbval --nbval-current-env --nbval-sanitize-with sanitize.cfg
+
+check: $(V)/.ok  ## in a minute and a half: lint, methods, doors and one chapter
+	$(V)/bin/ruff check --extend-exclude _build --extend-exclude book .
+	$(PYTEST) -m 'not slow' book/11_reader.ipynb tests/doors tests/methods tests/base tests/test_layout.py
+
 test: $(V)/.ok  ## lint, build the pages as they are tracked, run the tests, run every notebook again and compare
 	$(V)/bin/ruff check --extend-exclude _build --extend-exclude book .
 	$(V)/bin/jupyter-book build . -W -n --keep-going
-	$(V)/bin/pytest --no-fold-skipped
-	$(V)/bin/pytest -q -o addopts= -p no:cacheprovider --nbval --nbval-current-env --nbval-sanitize-with sanitize.cfg book
+	$(PYTEST) --no-fold-skipped tests/page/test_parameters.py book tests rag_utils experiments
 
 # ------------------------------------------------------------------------------------------------- with the model
 live: $(V)/.ok  ## run CHAPTER (default: all) with the model, recording the calls that are missing

@@ -87,7 +87,9 @@ def another(name: str, value, may: dict):
     if isinstance(value, int | float):
         return (may["from"] if may["from"] != value else may["to"]) if may else None
     if isinstance(value, list):
-        return value[:-1] if len(value) > 1 else None
+        if may.get("of") == "questions":
+            return [*value[:-1], "q001"]
+        return value[:-1] if len(value) > may.get("least", 1) else None
     if isinstance(value, dict):
         key = next(iter(value))
         return value | {key: another(key, value[key], may[key])}

@@ -54,7 +54,10 @@ def test_imports_are_read_in_every_form(tmp_path):
         "from . import erag\nfrom .answers import normalize\ndef f():\n    from transformers import AutoModel\n"
     )
     own = {"lm", "data", "stats", "base.cache", "erag", "answers"}
-    assert imports.of_file("rag_utils.x", path, KNOWN) == ({f"rag_utils.{one}" for one in own}, {"torch", "transformers"})
+    assert imports.of_file("rag_utils.x", path, KNOWN) == (
+        {f"rag_utils.{one}" for one in own},
+        {"torch", "transformers"},
+    )
 
 
 def test_every_room_is_known():

@@ -148,21 +148,19 @@ def cell(source) -> str:
     return json.dumps({"cells": [{"cell_type": "markdown", "metadata": {}, "source": source}]}, indent=1)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "line"),
-    [
+def test_planted_text_is_found(small):
+    repository, benchmark = small
+    for name, content, line in (
         ("page.md", f"first line\n\nquoted: {TAKEN.upper()}\n", 3),
         ("page.md", "a\n" + TAKEN.replace("lantern ", "lantern\n> ") + "\n", 2),
         ("table.csv", "id,text\n7,{}\n".format(TAKEN.replace('"', "")), 2),
         ("chapter.ipynb", cell(["He said:\n", *(f"{word}\n" for word in TAKEN.split())]), 7),
         ("chapter.ipynb", cell("zwölf graue Reiher standen am Ufer – and the"), 6),
         ("rows.jsonl", json.dumps({"a": 1}) + "\n" + json.dumps({"deep": [{"reply": TAKEN}]}) + "\n", 2),
-    ],
-)
-def test_planted_text_is_found(small, name, content, line):
-    repository, benchmark = small
-    (repository / name).write_text(content, encoding="utf-8")
-    assert findings(repository, benchmark) == [f"{name}:{line}"]
+    ):
+        (repository / name).write_text(content, encoding="utf-8")
+        assert findings(repository, benchmark) == [f"{name}:{line}"]
+        (repository / name).unlink()
 
 
 def test_planted_text_is_found_when_tracked_and_when_packed(small):

@@ -18,9 +18,6 @@ PUBLISHED = sorted((ROOT / "book").glob("*.ipynb"))
 MAX_CELL_LINES = 20
 MAX_BYTES = 5_000_000
 
-each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-each_published = pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
-
 
 def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
@@ -89,11 +86,10 @@ def test_lock_leaves_out_torch_and_what_comes_with_it():
     assert [name for name in locked("requirements.lock") if unwanted.fullmatch(name)] == []
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-models.lock"])
-def test_every_locked_package_has_a_hash(name):
-    packages = locked(name)
-    assert packages
-    assert [package for package, (_, hashes) in packages.items() if not hashes] == []
+def test_every_locked_package_has_a_hash():
+    for name in ("requirements.lock", "requirements-models.lock"):
+        packages = locked(name)
+        assert packages and [package for package, (_, hashes) in packages.items() if not hashes] == [], name
 
 
 def test_lock_satisfies_pyproject():
@@ -125,15 +121,19 @@ def test_every_notebook_is_published_and_listed():
     assert [path.stem for path in PUBLISHED if f"book/{path.stem}\n" not in listed] == []
 
 
-@each_notebook
-def test_source_has_no_outputs(path):
-    kept = [number for number, cell in cells(path, "code") if cell["outputs"] or cell["execution_count"] is not None]
-    assert kept == [], f"cells of {relative(path)} with outputs or counts"
+def test_sources_have_no_outputs():
+    kept = [
+        f"{path.name}, cell {number}"
+        for path in NOTEBOOKS
+        for number, cell in cells(path, "code")
+        if cell["outputs"] or cell["execution_count"] is not None
+    ]
+    assert kept == []
 
 
-@each_published
-def test_published_notebook_has_outputs(path):
-    assert any(cell["outputs"] for _, cell in cells(path, "code")), f"{relative(path)} was not executed: make book"
+def test_published_notebooks_have_outputs():
+    without = [path.name for path in PUBLISHED if not any(cell["outputs"] for _, cell in cells(path, "code"))]
+    assert without == [], "not executed: make book"
 
 
 def not_literal(statement: ast.stmt) -> bool:
@@ -152,13 +152,13 @@ def not_literal(statement: ast.stmt) -> bool:
     return False
 
 
-@each_notebook
-def test_one_parameters_cell_with_literals_only(path):
-    tagged = [cell for _, cell in cells(path, "code") if "parameters" in cell["metadata"].get("tags", [])]
-    assert len(tagged) == 1, f"{relative(path)}: exactly one cell is tagged `parameters`"
-    body = ast.parse(source(tagged[0])).body
-    assert body
-    assert [ast.unparse(statement) for statement in body if not_literal(statement)] == []
+def test_one_parameters_cell_with_literals_only():
+    for path in NOTEBOOKS:
+        tagged = [cell for _, cell in cells(path, "code") if "parameters" in cell["metadata"].get("tags", [])]
+        assert len(tagged) == 1, f"{path.name}: exactly one cell is tagged `parameters`"
+        body = ast.parse(source(tagged[0])).body
+        assert body, path.name
+        assert [ast.unparse(statement) for statement in body if not_literal(statement)] == [], path.name
 
 
 def test_what_counts_as_a_literal():
@@ -166,20 +166,19 @@ def test_what_counts_as_a_literal():
     assert [not_literal(statement) for statement in body] == [False, False, False, True, True, True, True]
 
 
-@each_notebook
-def test_code_cells_are_short(path):
-    lines = {number: len(source(cell).splitlines()) for number, cell in cells(path, "code")}
-    assert {number: n for number, n in lines.items() if n > MAX_CELL_LINES} == {}, (
-        f"cells of {relative(path)} with more than {MAX_CELL_LINES} lines"
-    )
+def test_code_cells_are_short():
+    lengths = {
+        (path.name, at): len(source(cell).splitlines()) for path in NOTEBOOKS for at, cell in cells(path, "code")
+    }
+    assert {cell: lines for cell, lines in lengths.items() if lines > MAX_CELL_LINES} == {}
 
 
-@each_notebook
-def test_prose_before_every_code_cell(path):
-    kinds = [cell["cell_type"] for _, cell in cells(path)]
-    pairs = enumerate(zip(["", *kinds], kinds, strict=False))
-    bare = [number for number, (before, kind) in pairs if kind == "code" and before != "markdown"]
-    assert bare == [], f"code cells of {relative(path)} without prose before them"
+def test_prose_before_every_code_cell():
+    for path in NOTEBOOKS:
+        kinds = [cell["cell_type"] for _, cell in cells(path)]
+        pairs = enumerate(zip(["", *kinds], kinds, strict=False))
+        bare = [number for number, (before, kind) in pairs if kind == "code" and before != "markdown"]
+        assert bare == [], f"code cells of {path.name} without prose before them"
 
 
 PATH = re.compile(
@@ -200,12 +199,12 @@ def test_what_counts_as_a_path():
     assert [value for value in paths + others if paths_in(repr(value))] == paths
 
 
-@each_notebook
-def test_no_shell_and_no_paths_in_code(path):
-    for number, cell in cells(path, "code"):
-        shell = re.findall(r"^\s*[!%].*", source(cell), flags=re.MULTILINE)
-        assert shell == [], f"{relative(path)}, cell {number}: shell command or magic"
-        assert paths_in(source(cell)) == [], f"{relative(path)}, cell {number}: a path; rag_utils knows the places"
+def test_no_shell_and_no_paths_in_code():
+    for path in NOTEBOOKS:
+        for number, cell in cells(path, "code"):
+            shell = re.findall(r"^\s*[!%].*", source(cell), flags=re.MULTILINE)
+            assert shell == [], f"{path.name}, cell {number}: shell command or magic"
+            assert paths_in(source(cell)) == [], f"{path.name}, cell {number}: a path; rag_utils knows the places"
 
 
 # ------------------------------------------------------------ figures
@@ -250,9 +249,8 @@ def figure_findings(path: Path) -> list[str]:
     return found
 
 
-@each_published
-def test_figures_say_what_they_show(path):
-    assert figure_findings(path) == [], relative(path)
+def test_figures_say_what_they_show():
+    assert {path.name: wrong for path in PUBLISHED if (wrong := figure_findings(path))} == {}
 
 
 def test_wrong_alternative_text_is_found(tmp_path):

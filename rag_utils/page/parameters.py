@@ -1,12 +1,13 @@
 """Parameters of a chapter: their names and defaults in its notebook, what they may be in `notebooks/parameters.toml`."""
 
 import ast
+import math
 import tomllib
 from pathlib import Path
 
 import nbformat
 
-from rag_utils import answers, prompts
+from rag_utils import answers, data, prompts
 from rag_utils.base import sealed
 from rag_utils.base.names import check_name
 from rag_utils.engine import profiles
@@ -75,8 +76,11 @@ def said(may: dict) -> str:
 
 def _allowed(what: str, name: str, value, may: dict):
     """The value, if it and what is in it may be there."""
-    if isinstance(value, list | dict) and len(value) < may.get("least", 1):
-        raise ValueError(f"{what} must hold at least {may.get('least', 1)}, got {value!r}")
+    least, most = may.get("least", 1), may.get("most", math.inf)
+    if isinstance(value, list | dict) and not least <= len(value) <= most:
+        raise ValueError(
+            f"{what} must hold {f'{least} to {most}' if 'most' in may else f'at least {least}'}, got {value!r}"
+        )
     if isinstance(value, list):
         if any(value.count(part) > 1 for part in value):
             raise ValueError(f"{what} must hold each value once, got {value!r}")
@@ -104,5 +108,7 @@ def _allowed_name(what: str, name: str, value: str, may: dict) -> str:
             return str(Path(value).absolute()) if value.endswith(prompts.EXTENSION) else value
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from error
-    known = MODES if name == "mode" else answers.METRICS if may.get("of") == "metrics" else may.get("of")
-    return check_name(what, value, known) if known else value
+    known = MODES if name == "mode" else may.get("of")
+    if known == "questions":
+        known = [question.id for question in data.load("companion")]
+    return check_name(what, value, answers.METRICS if known == "metrics" else known) if known else value

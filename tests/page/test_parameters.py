@@ -20,6 +20,7 @@ DEFAULT = {
     "prefix": 3,
     "size": 5,
     "only": False,
+    "examples": ["q031", "q032"],
 }
 MAY = {
     "metric": {"of": "metrics"},
@@ -30,6 +31,7 @@ MAY = {
     "many": {"nq": {"from": 20, "to": 90}, "squad": {"from": 20, "to": 90}},
     "prefix": {"from": 2, "to": 9, "below": "size"},
     "size": {"from": 3, "to": 10},
+    "examples": {"of": "questions", "least": 2, "most": 2},
 }
 WRONG = {
     "mode": {"love": "did you mean 'live'"},
@@ -51,6 +53,7 @@ WRONG = {
     "prefix": {5: "must be below size"},
     "size": {3: "prefix of 01 must be below size"},
     "only": {0: "of type bool"},
+    "examples": {("q031",): "2 to 2", ("q031", "q999"): "'q999'"},
 }  # parameter -> {value: words of the message}; lists and mappings written as tuples
 
 
