@@ -101,17 +101,10 @@ def ask(
 
 
 def conditions(
-    reader: LanguageModel,
-    questions: Sequence[Question],
-    negatives: Mapping[str, Sequence[Passage]],
-    *,
-    closed: Prompt,
-    read: Prompt,
-    max_new_tokens: int = 24,
+    reader: LanguageModel, questions: Sequence[Question], negatives: Mapping, *, closed: Prompt, read: Prompt, **length
 ) -> pd.DataFrame:
-    """Every question closed book, with its gold passages, and with passages that look right and hold no answer."""
+    """Every question closed book, with its gold passages, and with passages that look right and hold no answer; as `ask`."""
     gold = {question.id: question.gold for question in questions}
-    length = {"max_new_tokens": max_new_tokens}
     tables = [
         ask(reader, questions, closed, condition=CLOSED, **length),
         ask(reader, questions, read, passages=gold, condition=GOLD, **length),
@@ -128,7 +121,7 @@ def intervals(table: pd.DataFrame, metric: str, *, by: Sequence[str] = ("conditi
     returns : the columns of `by`, then value, low, high, n, unparsed
     raises  : ValueError for an unknown metric or a group with fewer than two questions
     """
-    _known(metric)
+    check_name("metric", metric, answers.METRICS)
     rows = []
     for names, part in table.groupby(list(by), sort=False):
         estimate = stats.mean_interval(part[metric], groups=part["id"], rng=seed)
@@ -145,19 +138,12 @@ def differences(
     returns : index condition; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)
     raises  : ValueError for an unknown metric or condition
     """
-    _known(metric)
+    check_name("metric", metric, answers.METRICS)
     wide = table.pivot(index="id", columns=column, values=metric)[list(dict.fromkeys(table[column]))]
     check_name(column, against, wide.columns)
     rows = {}
     for name in wide.columns.drop(against):
         both = wide[[name, against]].dropna()
         rows[name] = stats.paired_difference(both[name], both[against], rng=seed)
-    found = pd.DataFrame(
-        {name: [getattr(row, name) for row in rows.values()] for name in ("value", "low", "high", "n", "p_value")},
-        index=pd.Index(rows, name=column),
-    )
-    return found.assign(p_holm=stats.holm(found["p_value"]))
-
-
-def _known(metric: str) -> str:
-    return check_name("metric", metric, answers.METRICS)
+    result = pd.DataFrame([vars(row) for row in rows.values()], index=pd.Index(rows, name=column))
+    return result.drop(columns="undefined").assign(p_holm=stats.holm(result["p_value"]))

@@ -41,6 +41,7 @@ SIMILARITIES = (
     similarity.rouge_l,
     similarity.bleu,
 )  # of a text to the answers; BERTScore is asked for all at once
+BELIEVED = ("seper_", "soft_", "hard_")  # how the names of columns that hold a SePer begin
 FALLS = ("perplexity", "entropy", "semantic_entropy")  # a useful passage lowers them
 MEASURES = [*METHODS.values(), *VARIANTS.values()]
 
@@ -79,10 +80,7 @@ def _alike(questions: Sequence[Question], drawn: Drawn) -> dict[tuple[str, str],
 
 
 def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Sequence[str] = tuple(MEASURES)) -> pd.DataFrame:
-    """`measures.seper.changes` of each measure that the table has; what a useful passage lowers counts the other way round.
-
-    source : SePer, eq. 11, and the same difference for every other measure
-    """
+    """`measures.seper.changes`, and the same difference for every other measure; what a useful passage lowers counts the other way."""
     ways = {name: seper.utility if name.startswith(("seper_", "soft_", "hard_")) else operator.sub for name in measures}
     ways |= dict.fromkeys(set(FALLS) & set(ways), lambda after, before: before - after)
     return measure.changes(table, against=against, measures={name: ways[name] for name in measures if name in table})
@@ -91,7 +89,6 @@ def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Sequence[st
 def worth(change: pd.DataFrame, table: pd.DataFrame, *, already: float = 0.5) -> pd.DataFrame:
     """The rows of `changes` that the paper correlates, with the worth of what was shown.
 
-    change  : as `changes` returns it for `table`
     already : questions of which the judge accepts at least this share of the closed-book samples are left out
     returns : the rows with a column worth: 1 for the passage of a question that needs one, 1/n for one of n, 0 for passages that are not
               gold; several gold passages together are left out
@@ -111,7 +108,6 @@ def correlations(
     """Pearson's correlation of each measure's change with the worth of what was shown, by title; questions are drawn whole.
 
     kept         : as `worth` returns it; a measure that never changes has no correlation and is left out
-    methods      : title -> column
     permutations : for the p value; 1 saves that work, the interval stays as it is, and every p is 1
     source       : SePer, Table 2
     """
@@ -125,9 +121,8 @@ def gaps(
 ) -> pd.DataFrame:
     """How much better one measure goes with the worth than each of the others does, on the same rows.
 
-    kept, methods : as in `correlations`
-    best          : title of the measure that the others are held against
-    returns       : index method; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)
+    best    : title of the measure that the others are held against
+    returns : index method; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)
     """
     check_name("method", best, methods)
     options = {"method": "pearson", "groups": kept["id"], "resamples": 2000, "rng": seed}
@@ -141,8 +136,7 @@ def gaps(
 
 
 def _changing(kept: pd.DataFrame, methods: Mapping[str, str]) -> dict[str, str]:
-    there = {title: column for title, column in methods.items() if column in kept}
-    return {title: column for title, column in there.items() if np.ptp(kept[column].to_numpy()) > 0}
+    return {title: name for title, name in methods.items() if name in kept and np.ptp(kept[name].to_numpy()) > 0}
 
 
 def asked_judge(reader: LanguageModel, questions: Sequence[Question], drawn: Drawn, prompt: Prompt) -> np.ndarray:

@@ -35,18 +35,16 @@ def asked(*, mode, questions, asker_profile, judge_prompt, few=None) -> tuple[pd
     source       : the rows of trained and untrained judges in SePer, Table 1, which are other and larger models
     """
     asker, prompt = asking.reader(asker_profile, mode), load(judge_prompt)
-    judged = sorted(data.load_judged(DATASET), key=lambda question: data.question_id(question.question))
-    judged = judged[:questions][:few]
-    texts = {
-        (question.id, answer.system, place): prompt_text(
-            asker, prompt, question=question.question, reference=gold, answer=answer.text
-        )
-        for question in judged
-        for answer in question.answers
-        if answer.text.strip()
-        for place, gold in enumerate(question.golds)
-    }
+    every = sorted(data.load_judged(DATASET), key=lambda question: data.question_id(question.question))
+    judged = every[:questions][:few]
+    pairs = [(question, answer) for question in judged for answer in question.answers if answer.text.strip()]
+    asked_of = [(question, answer, gold) for question, answer in pairs for gold in question.golds]
+    texts = [
+        prompt_text(asker, prompt, question=question.question, reference=gold, answer=answer.text)
+        for question, answer, gold in asked_of
+    ]
     table: dict[str, dict] = {question.id: {"id": question.id} for question in judged}
-    for (name, system, _), value in zip(texts, said_yes(asker, list(texts.values())).tolist(), strict=True):
-        table[name][f"lm_{system}"] = max(value, table[name].get(f"lm_{system}", 0.0))
+    for (question, answer, _), value in zip(asked_of, said_yes(asker, texts).tolist(), strict=True):
+        row, column = table[question.id], f"lm_{answer.system}"
+        row[column] = max(value, row.get(column, 0.0))
     return pd.DataFrame(table.values()), asking.facts(asker=asker) | benchmarks.source(DATASET)

@@ -5,7 +5,7 @@ All take the same settings. `dataset` is "companion" or a benchmark, `questions`
 {"closed", "read", ...}, and `how` they are sampled: {"samples", "max_new_tokens", "seed"}, and what a table adds to them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,20 +19,16 @@ from rag_utils.judge import Judge, load_judge
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import CLOSED, seper
 from rag_utils.measures.seper import Agreed, Drawn, Shown
-from rag_utils.prompts import Prompt
 from rag_utils.prompts import load as load_prompt
 
 CHAPTER = "02_seper_validity"
-CORPUS = "companion"
-AGAIN = "asked again"
-UNRELATED = "unrelated"
+CORPUS, AGAIN, UNRELATED = "companion", "asked again", "unrelated"
 Rows = tuple[pd.DataFrame, dict]
 
 
-def corpus_contexts(questions: Iterable[Question], *, seed: int) -> Shown:
+def corpus_contexts(questions: Sequence[Question], *, seed: int) -> Shown:
     """What questions of the companion corpus are shown: as `contexts`, and a passage of another article, drawn by seed."""
-    questions, pool, rng = list(questions), data.passages(CORPUS), np.random.default_rng(seed)
-    unrelated = {}
+    pool, rng, unrelated = data.passages(CORPUS), np.random.default_rng(seed), {}
     for question in questions:
         near = {passage.title for passage in (*question.gold, *question.distractors)}
         far = [passage for passage in pool if passage.title not in near]
@@ -43,10 +39,9 @@ def corpus_contexts(questions: Iterable[Question], *, seed: int) -> Shown:
 def measured(*, mode, dataset, questions, profiles, prompts, how, few=None) -> Rows:
     """Each measure of METHODS and VARIANTS on every question and context; `prompts` holds what the asker is asked under "judge"."""
     sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few)
-    table = compared.rows(sampled.judge, sampled.questions, sampled.drawn)
-    asker = _reader(profiles["asker"], mode, dataset)
-    table["lm_judge"] = compared.asked_judge(asker, sampled.questions, sampled.drawn, load_prompt(prompts["judge"]))
-    return table, sampled.facts | asking.facts(reader=sampled.reader, asker=asker)
+    table, asks = compared.rows(sampled.judge, sampled.questions, sampled.drawn), load_prompt(prompts["judge"])
+    said = compared.asked_judge(sampled.asker, sampled.questions, sampled.drawn, asks)
+    return table.assign(lm_judge=said), sampled.facts
 
 
 def again(*, mode, questions, profiles, prompts, how, few=None) -> Rows:
@@ -74,20 +69,14 @@ def warped(*, mode, dataset, questions, among, profiles, prompts, how, few=None)
     """The same samples under warped distributions; `how` holds "warps", see `variants.warped`."""
     sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few, among=among)
     texts = seper.prompts_of(sampled.reader, sampled.questions, sampled.shown, **_reading(prompts))
-    table = variants.warped(sampled.reader, texts, sampled.drawn, sampled.agreed, how["warps"])
-    return table, sampled.facts
+    return variants.warped(sampled.reader, texts, sampled.drawn, sampled.agreed, how["warps"]), sampled.facts
 
 
 def directed(*, mode, dataset, questions, among, profiles, prompts, how, few=None) -> Rows:
     """Judged by the asker, which is asked what follows from what by the prompt "entails"; see `variants.directed`."""
     sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few, among=among)
-    asker = _reader(profiles["asker"], mode, dataset)
-    entails = load_prompt(prompts["entails"])
-    table = variants.directed(asker, sampled.questions, sampled.drawn, sampled.agreed, entails)
-    return table, sampled.facts | asking.facts(reader=sampled.reader, asker=asker)
-
-
-# --- samples -----------------------------------------------------------------------------------------------------------
+    asks = load_prompt(prompts["entails"])
+    return variants.directed(sampled.asker, sampled.questions, sampled.drawn, sampled.agreed, asks), sampled.facts
 
 
 @dataclass(frozen=True)
@@ -95,6 +84,7 @@ class Sampled:
     """Questions with what they were shown, the samples to them, and who says what these mean."""
 
     reader: LanguageModel
+    asker: LanguageModel | None
     judge: Judge
     questions: list[Question]
     shown: Shown
@@ -108,7 +98,6 @@ class Sampled:
 
 def _sampled(mode, dataset, questions, profiles, prompts, how, *, few=None, among=None, only=None) -> Sampled:
     """`among` leaves out the unrelated passage; `few` are the first questions, shown what they are shown among all."""
-    reader = _reader(profiles["reader"], mode, dataset)
     if dataset == CORPUS:
         first = data.load(CORPUS)[: among or questions]
         asked, facts = first[:: max(1, len(first) // questions)][:questions], {"questions": questions}
@@ -120,14 +109,13 @@ def _sampled(mode, dataset, questions, profiles, prompts, how, *, few=None, amon
     only = only or [name for name in shown if not (among and name == UNRELATED)]
     asked, shown = asked[:few], {name: part for name, part in shown.items() if name in only}
     options = {"n": how["samples"], "max_new_tokens": how["max_new_tokens"], "seed": how["seed"]}
+    chapter = CHAPTER if dataset == CORPUS else None  # calls with text of a benchmark belong to nobody
+    reader, *others = (asking.reader(profiles[who], mode, chapter) for who in ("reader", "asker") if who in profiles)
+    asker = others[0] if others else None
     drawn = seper.draw(reader, asked, shown, **_reading(prompts), **options)
-    return Sampled(reader, load_judge(profiles["judge"]), asked, shown, drawn, facts | asking.facts(reader=reader))
+    facts |= asking.facts(reader=reader, asker=asker)
+    return Sampled(reader, asker, load_judge(profiles["judge"]), asked, shown, drawn, facts)
 
 
-def _reader(profile: str, mode: str, dataset: str) -> LanguageModel:
-    """Calls with text of the corpus belong to the chapter, calls with text of a benchmark to nobody."""
-    return asking.reader(profile, mode, CHAPTER if dataset == CORPUS else None)
-
-
-def _reading(names: dict[str, str]) -> dict[str, Prompt]:
+def _reading(names: dict[str, str]) -> dict:
     return {name: load_prompt(names[name]) for name in ("closed", "read")}

@@ -1,7 +1,4 @@
-"""What SePer comes to with the authors' array and clusters, with weights from a warped distribution, or where agreement has a direction.
-
-`by_code` needs the samples and the judge only, `warped` the reader itself too, `directed` a language model that judges.
-"""
+"""What SePer comes to with the authors' array and clusters, with weights from a warped distribution, or where agreement has a direction."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +23,6 @@ CODE = {
 def by_code(drawn: Drawn, agreed: Agreed) -> pd.DataFrame:
     """SePer with two things that the authors' code does otherwise than the paper says.
 
-    agreed  : as `measures.seper.agreements` returns it for drawn
     returns : columns id, condition; soft_mixed (the largest belief, where the agreements, which stand answer by answer, are read as if they
               stood sample by sample: with one answer nothing changes), hard_latest (a later first member takes over samples) and
               intransitive (1 where the order of clustering can matter, as `intransitive` has it)
@@ -44,7 +40,7 @@ def by_code(drawn: Drawn, agreed: Agreed) -> pd.DataFrame:
 def intransitive(alike: np.ndarray) -> bool:
     """Whether two samples that mean the same as a third do not mean the same as each other: only then does the order of clustering matter.
 
-    alike : (N, N) bool, which samples mean the same, symmetric
+    alike : (N, N) bool, symmetric
 
     >>> intransitive(np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool))
     True
@@ -74,13 +70,9 @@ def _under(values: np.ndarray, replies, kernel: np.ndarray, alike: np.ndarray) -
     possible = np.isfinite(values)
     if not possible.any():
         return {"soft": np.nan, "hard": np.nan, "possible": 0.0, "change": np.nan}
-    raw = np.array([reply.log_likelihood for reply in replies])
-    return {
-        "soft": seper.soft(values, kernel),
-        "hard": seper.hard(values, *meanings(kernel, alike)),
-        "possible": float(possible.mean()),
-        "change": float((values - raw)[possible].mean()),
-    }
+    raised = values - np.array([reply.log_likelihood for reply in replies])
+    scores = {"soft": seper.soft(values, kernel), "hard": seper.hard(values, *meanings(kernel, alike))}
+    return scores | {"possible": float(possible.mean()), "change": float(raised[possible].mean())}
 
 
 def directed(
@@ -88,7 +80,7 @@ def directed(
 ) -> pd.DataFrame:
     """SePer with a language model as judge of what follows from what; every distinct pair is asked once, each way.
 
-    agreed  : as `measures.seper.agreements` returns it for drawn; clusters are made by it, in every column
+    agreed  : makes the clusters, in every column
     prompt  : with the slots question, premise and hypothesis, asks for one of `VERDICTS`
     returns : columns id, condition; soft_forward (does the answer follow from the sample?), soft_backward (the sample from the answer?) and
               soft_larger, the larger of both ways, with P("entailment") among the three words as kernel; hard_forward (clusters whose

@@ -1,7 +1,4 @@
-"""What the same replies would have been worth to a warped distribution: a temperature, and all but the likeliest tokens cut away.
-
-Libraries that generate text hand out the scores of the distribution they drew from, which is often not the model's own.
-"""
+"""What the same replies would have been worth to a warped distribution: a temperature, and all but the likeliest tokens cut away."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -42,23 +39,20 @@ def log_likelihoods(
 ) -> list[np.ndarray]:
     """Log-likelihood of every reply under the warped distribution, by the model itself: nothing is recorded.
 
-    replies : per prompt
-    how     : temperature, top_k and top_p, as in `warp`
+    replies : per prompt; how : as in `warp`
     returns : per prompt (replies,) nats, sums over the tokens; -inf for a reply with a token that the warped distribution excludes
-    raises  : ValueError as `warp`; if there are not as many prompts as lists of replies
     """
     if len(prompts) != len(replies):
         raise ValueError(f"wanted one list of replies per prompt, got {len(replies)} for {len(prompts)} prompts")
     warp(torch.zeros(1, 2), **how)
-    wanted = dict.fromkeys((p, reply.token_ids) for p, some in zip(prompts, replies, strict=True) for reply in some)
+    wanted = dict.fromkeys((p, reply.token_ids) for p, own in zip(prompts, replies, strict=True) for reply in own)
     contexts, continuations = [reader.encode(prompt) for prompt, _ in wanted], [list(tokens) for _, tokens in wanted]
     options = {"batch_tokens": reader.profile.batch_tokens, "count": reader.count, "warp": partial(warp, **how)}
-    found = np.empty(len(contexts))
+    value = {}
     for batch in decode.score(reader.model, contexts, continuations, **options):
-        for i, scores, _ in batch:
-            found[i] = scores.sum()
-    value = dict(zip(wanted, found, strict=True))
+        value |= {i: scores.sum() for i, scores, _ in batch}
+    place = {call: i for i, call in enumerate(wanted)}
     return [
-        np.array([value[prompt, reply.token_ids] for reply in some])
-        for prompt, some in zip(prompts, replies, strict=True)
+        np.array([value[place[prompt, reply.token_ids]] for reply in own], dtype=float)
+        for prompt, own in zip(prompts, replies, strict=True)
     ]
