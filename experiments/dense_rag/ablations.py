@@ -1,52 +1,48 @@
 """DENSE-RAG taken apart: every way of cutting, every variant of the refinement, other settings, and what each costs.
 
-One row per question, way or variant ("condition") and rule by which the loop ends ("run"); numbers only.
-
-    some = material("squad", 60, settings, count_tokens=reader.count_tokens, encode=retrieve.encoder())
-    tables, facts = measured(reader, asker, judge, some, other_words(asker, editable(some.cut), settings), settings)
+One row per question, way or variant ("condition") and rule by which the loop ends ("run"); numbers only. The experiments of the chapter
+are `refinements`, `chunks` and `sweeps`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from experiments.benchmarks import sample
+from experiments import asking, benchmarks
 from experiments.dense_rag.contexts import (
     SEMANTIC,
     WHOLE,
-    Case,
-    cases,
     cut_rows,
     cuts,
     documents_of,
     holds,
     own_chunks,
     semantic_chunks,
+    supplies,
 )
-from experiments.dense_rag.refinement import (
+from rag_utils import answers, data, judge, prompts, retrieve
+from rag_utils.data import Passage, Question
+from rag_utils.engine.tree import prefix_tree, size
+from rag_utils.lm import LanguageModel
+from rag_utils.measures.dense import (
     Asked,
     Outcome,
     Settings,
+    Supply,
     Tables,
     accepted,
     ask_with,
-    filled,
+    faithful,
     refined,
-    replied,
-    sufficiency,
-    together,
+    rephrase,
+    shown,
     understood,
 )
-from experiments.dense_thresholds.rephrasing import faithful, rephrase
-from rag_utils import answers, data, retrieve
-from rag_utils.corpora import manifest
-from rag_utils.data import Passage, Question
-from rag_utils.engine.tree import prefix_tree, size
-from rag_utils.judge import Judge
-from rag_utils.lm import LanguageModel
 
+CHAPTER, COMPANION = "05_dense_rag", "companion"
 VARIANTS = {
     "only removing": {"refill": "none"},
     "no self-evaluation": {"enough": None},
@@ -58,9 +54,9 @@ UNFILTERED = "half unfiltered"  # the rule "half" where other words count that t
 
 
 def rules(half: float, *, threshold: float = 0.2, doubling: bool = False) -> dict[str, dict[str, dict]]:
-    """Ways to end the loop -> variants -> options of `refinement.refined`.
+    """Ways to end the loop -> variants -> options of `measures.dense.refined`.
 
-    half      : nats that half of the first contexts exceed, see `halves`
+    half      : nats that half of the first contexts exceed: a decision that needs no label
     threshold : nats of DENSE below which the replies agree
     doubling  : whether certain chunks are refilled without limit too, which up to doubles the context in each round
     returns   : "word" ends when the replies agree or the asked model says that the context is enough; "half" when they agree or the
@@ -69,30 +65,25 @@ def rules(half: float, *, threshold: float = 0.2, doubling: bool = False) -> dic
               same as under another rule is left out
     """
 
-    def some(*names: str, **options) -> dict[str, dict]:
+    def of(*names: str, **options) -> dict[str, dict]:
         return {name: {"threshold": threshold} | options | VARIANTS[name] for name in names}
 
     guided = [name for name in VARIANTS if name != "no self-evaluation"]
     longer = [name for name in VARIANTS if name != "only removing" and (doubling or name != "refill on certain")]
     return {
-        "word": some(*VARIANTS),
-        "half": some(*VARIANTS, enough=half),
-        "and": some(*guided, enough=half, stop_when="and"),
-        "no limit": some(*longer, enough=half, limit=None),
-        "printed": some("full", enough=half, limit=None, stop_when="and", fallback="guarded"),
+        "word": of(*VARIANTS),
+        "half": of(*VARIANTS, enough=half),
+        "and": of(*guided, enough=half, stop_when="and"),
+        "no limit": of(*longer, enough=half, limit=None),
+        "printed": of("full", enough=half, limit=None, stop_when="and", fallback="guarded"),
     }
 
 
-def halves(tables: Tables, some: Sequence[Case]) -> float:
-    """The nats of `Tables.enough` that half of the first contexts exceed: a decision that needs no label."""
-    return float(np.median(list(_opinions(tables, some).values())))
-
-
-def _opinions(tables: Tables, some: Sequence[Case]) -> dict[str, float]:
-    """Question id -> `Tables.enough` of its first context."""
-    keys = [(case.question.id, case.texts(case.first)) for case in some]
-    nats = together({"all": lambda: tables.enough.of(keys)}, tables)["all"]
-    return {name: value for (name, _), value in zip(keys, nats, strict=True)}
+def of_first(table: Asked, supplied: Sequence[Supply]) -> dict:
+    """Question id -> what one of the `Tables` says of its first context."""
+    keys = {supply.question.id: (supply.question.id, supply.texts()) for supply in supplied}
+    table.fill(list(keys.values()))
+    return {name: table[key] for name, key in keys.items()}
 
 
 # --- what it is worth and what it costs ------------------------------------------------------------
@@ -115,7 +106,7 @@ def rows(questions: Sequence[Question], said: Mapping[str, Mapping[str, str]]) -
 
 
 def cost(
-    reader: LanguageModel, some: Sequence[Case], outcomes: Mapping[str, Outcome], settings: Settings
+    reader: LanguageModel, supplied: Sequence[Supply], outcomes: Mapping[str, Outcome], settings: Settings
 ) -> pd.DataFrame:
     """What each question asked of a model.
 
@@ -125,13 +116,12 @@ def cost(
                alone (the first context only)
     source   : DENSE, appendix L
     """
-    by_id, table = {case.question.id: case for case in some}, []
+    by_id, table = {supply.question.id: supply for supply in supplied}, []
     for name, outcome in outcomes.items():
-        case, steps = by_id[name], outcome.refinement.rounds
-        texts = [filled(reader, settings, case.question.text, context) for context in outcome.read]
-        encoded = [reader.encode(text) for text in texts]
+        supply, steps = by_id[name], outcome.refinement.rounds
+        encoded = [reader.encode(shown(reader, settings, supply.question.text, context)) for context in outcome.read]
         left_out = sum(role != "certain" for step in steps for role in step.roles)
-        row = {"id": name, "k": len(case.first), "rounds": len(steps)}
+        row = {"id": name, "k": len(supply.first), "rounds": len(steps)}
         row |= {"rephrasings": len({number for step in steps for number in step.context}), "replies": len(encoded)}
         row["entailments"] = sum(len(step.context) * (len(step.context) + 1) for step in steps) + 2 * left_out
         row |= {"tokens": sum(map(len, encoded)), "distinct": size(prefix_tree(encoded)), "alone": len(encoded[0])}
@@ -140,203 +130,235 @@ def cost(
 
 
 def of_outcomes(
-    reader: LanguageModel, some: Sequence[Case], outcomes: Mapping[str, Outcome], settings: Settings, *, condition: str
+    reader: LanguageModel,
+    supplied: Sequence[Supply],
+    outcomes: Mapping[str, Outcome],
+    settings: Settings,
+    *,
+    condition: str,
 ) -> pd.DataFrame:
     """`rows` and `cost` of outcomes, and what became of each context.
 
     returns : further columns dense (nats, of the first context), after (of the one that was used), added (chunks in it that were not in
               the first), chunks (in it), ended (as in `dense.Refinement`)
     """
-    questions = [case.question for case in some]
+    questions = [supply.question for supply in supplied]
     part = rows(questions, {condition: {name: outcome.reply for name, outcome in outcomes.items()}})
-    found = {name: outcome.refinement for name, outcome in outcomes.items()}
-    part["dense"] = part["id"].map({name: one.rounds[0].entropy for name, one in found.items()})
-    part["after"] = part["id"].map({name: one.rounds[one.best].entropy for name, one in found.items()})
-    part["added"] = part["id"].map({name: len(outcome.added) for name, outcome in outcomes.items()})
-    part["chunks"] = part["id"].map({name: len(one.context) for name, one in found.items()})
-    part["ended"] = part["id"].map({name: one.ended for name, one in found.items()})
-    return part.merge(cost(reader, some, outcomes, settings), on="id")
-
-
-# --- everything on one data set --------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Material:
-    """Questions of a data set, the documents that they are about, the chunks of these and the cases, by way of cutting."""
-
-    name: str
-    questions: tuple[Question, ...]
-    documents: Mapping[str, Sequence[Passage]]
-    ways: Mapping[str, Sequence[Passage]]
-    cut: Mapping[str, Sequence[Case]]
-    encode: retrieve.Encoder
-
-    def pool(self, chunks: Sequence[Passage]) -> Sequence[Passage] | Callable[[Question], Sequence[Passage]]:
-        """What a question may use: on the companion the chunks of all documents, on a benchmark those of its own."""
-        return chunks if self.name == "companion" else own_chunks(chunks)
-
-    def cases(self, way: str, k: int) -> list[Case]:
-        return cases(self.questions, self.pool(self.ways[way]), k=k, encode=self.encode)
-
-
-def material(
-    name: str, n: int, settings: Settings, *, count_tokens: Callable[[str], int], encode: retrieve.Encoder
-) -> Material:
-    """The first n questions of a data set and their documents, cut in every way.
-
-    name : "companion", whose questions share one pool of articles, or a benchmark, whose questions each have documents of their own
-    """
-    every = data.load(name)
-    questions = tuple(every[:n]) if name == "companion" else tuple(sample(name, min(n, len(every))))
-    some = documents_of(questions, data.passages(name))
-    how = {"tau": settings.tau, "max_tokens": settings.max_tokens, "count_tokens": count_tokens, "encode": encode}
-    found = Material(name, questions, some, cuts(some, **how), {}, encode)
-    return replace(found, cut={way: found.cases(way, settings.k) for way in found.ways})
-
-
-def editable(cut: Mapping[str, Sequence[Case]]) -> list[str]:
-    """The chunks that may be edited: those of the first contexts of WHOLE, and all that may be used of SEMANTIC."""
-    texts = [text for case in cut[WHOLE] for text in case.texts(case.first)]
-    return list(dict.fromkeys(texts + [chunk.text for case in cut[SEMANTIC] for chunk in case.chunks]))
-
-
-def other_words(asker: LanguageModel, texts: Sequence[str], settings: Settings) -> dict[str, str]:
-    """Each text in other words, of at most as many tokens as a chunk may have."""
-    words = rephrase(asker, texts, settings.rephrase, max_new_tokens=settings.max_tokens)
-    return dict(zip(texts, words, strict=True))
+    ways = [outcomes[name].refinement for name in part["id"]]
+    part["dense"] = [way.rounds[0].entropy for way in ways]
+    part["after"] = [way.rounds[way.best].entropy for way in ways]
+    part["added"] = [len({*way.context} - {*way.rounds[0].context}) for way in ways]
+    part["chunks"] = [len(way.context) for way in ways]
+    part["ended"] = [way.ended for way in ways]
+    return part.merge(cost(reader, supplied, outcomes, settings), on="id")
 
 
 def tabulated(
     reader: LanguageModel,
-    questions: Sequence[Question],
-    cut: Mapping[str, Sequence[Case]],
+    cut: Mapping[str, Sequence[Supply]],
     tables: Tables,
     settings: Settings,
     *,
     only: Sequence[str] | None = None,
     doubling: bool = False,
-) -> tuple[pd.DataFrame, dict[tuple[str, str, str], Outcome]]:
+) -> pd.DataFrame:
     """Every way of cutting, and every variant of the refinement for the questions that are uncertain with WHOLE.
 
-    cut      : way of cutting -> cases; WHOLE and SEMANTIC among them
+    cut      : way of cutting -> the questions with their chunks; WHOLE and SEMANTIC among them
     only     : the `rules` to run; None: all
     doubling : as in `rules`
-    returns  : (`of_outcomes` for WHOLE, SEMANTIC and every variant, `rows` for other ways, with the columns run (the rule; "none":
-               nothing is refined), uncertain (0 or 1), and, for ways of cutting, holds (an answer is in the first context) and length
-               (its tokens), and for SEMANTIC and uncertain questions nats (`Tables.enough` of the first context); (question id, rule,
-               variant) -> Outcome)
+    returns  : `of_outcomes` for WHOLE, SEMANTIC and every variant, `rows` for other ways, with the columns run (the rule; "none": nothing
+               is refined), uncertain (0 or 1), and, for ways of cutting, holds (an answer is in the first context) and length (its tokens),
+               and for SEMANTIC and uncertain questions nats, by which the asked model finds the first context enough
     """
     first = {way: understood(cut[way], tables) for way in (WHOLE, SEMANTIC)}
-    uncertain = {name for name, outcome in first[WHOLE].items() if outcome.entropy > settings.threshold}
-    again = [case for case in cut[SEMANTIC] if case.question.id in uncertain]
-    parts, outcomes = [], {}
-    for way, held in cut.items():
+    entropy = {name: outcome.refinement.rounds[0].entropy for name, outcome in first[WHOLE].items()}
+    again = [supply for supply in cut[SEMANTIC] if entropy[supply.question.id] > settings.threshold]
+    nats, parts = of_first(tables.enough, again), []
+    for way, supplied in cut.items():
         if way in first:
-            part = of_outcomes(reader, held, first[way], settings, condition=way)
+            part = of_outcomes(reader, supplied, first[way], settings, condition=way)
         else:
-            part = rows(questions, {way: replied(held, tables)})
-        part["holds"] = part["id"].map(holds(held))
-        lengths = {case.question.id: sum(map(reader.count_tokens, case.texts(case.first))) for case in held}
+            part = rows([supply.question for supply in supplied], {way: of_first(tables.replies, supplied)})
+        part["holds"] = part["id"].map(holds(supplied))
+        lengths = {supply.question.id: sum(map(reader.count_tokens, supply.texts())) for supply in supplied}
         part["length"] = part["id"].map(lengths)
         if way == SEMANTIC:
-            part["nats"] = part["id"].map(_opinions(tables, again))
+            part["nats"] = part["id"].map(nats)
         parts.append(part.assign(run="none"))
-    how = {"threshold": settings.threshold, "doubling": doubling}
-    for rule, variants in rules(halves(tables, again), **how).items() if again else ():
+    half = float(np.median(list(nats.values()))) if again else 0.0
+    for rule, variants in rules(half, threshold=settings.threshold, doubling=doubling).items() if again else ():
         if only is not None and rule not in only:
             continue
-        found = refined(again, variants, tables)
-        outcomes |= {(name, rule, variant): outcome for (name, variant), outcome in found.items()}
+        outcomes = refined(again, variants, tables)
         for variant in variants:
-            of = {name: outcome for (name, other), outcome in found.items() if other == variant}
+            of = {name: outcome for (name, other), outcome in outcomes.items() if other == variant}
             parts.append(of_outcomes(reader, again, of, settings, condition=variant).assign(run=rule))
     table = pd.concat(parts, ignore_index=True)
-    table["uncertain"] = table["id"].isin(uncertain).astype(int)
-    return table, outcomes
+    return table.assign(uncertain=table["id"].map(lambda name: int(entropy[name] > settings.threshold)))
 
 
-def sweeps(
-    reader: LanguageModel,
-    some: Material,
-    tables: Tables,
-    settings: Settings,
-    *,
-    taus: Sequence[float] = (),
-    numbers: Sequence[int] = (),
-    few: int | None = None,
-) -> pd.DataFrame:
-    """The same questions with other merging thresholds, and with other numbers of chunks: DENSE, Figs. 7 and 8.
+# --- experiments -----------------------------------------------------------------------------------
 
-    few     : questions for `numbers`, the first ones; None: all
+
+@dataclass(frozen=True)
+class Material:
+    """A data set, who is asked about it, and its documents, cut in every way.
+
+    dataset : "companion", whose questions share one pool of articles, or a benchmark, whose questions each have documents of their own
+    prompts : read, closed, rephrase and sufficient, by name
+    how     : k, threshold, tau, max_tokens and max_new_tokens: chunks to begin with, nats of DENSE up to which a question is certain,
+              least cosine of neighbouring sentences of a chunk, most tokens of a semantic chunk and of a reply
+    few     : measure the first questions only; the chunks are the same
+    """
+
+    mode: str
+    profile: str
+    weaker: str
+    dataset: str
+    n: int
+    prompts: Mapping[str, str]
+    how: Mapping[str, float]
+    few: int | None = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        asked = {name: prompts.load(prompt) for name, prompt in self.prompts.items() if name != "rephrase"}
+        return Settings(**asked, **{name: self.how[name] for name in ("k", "threshold", "max_new_tokens")})
+
+    @cached_property
+    def reader(self) -> LanguageModel:
+        return asking.reader(self.profile, self.mode, CHAPTER if self.dataset == COMPANION else None)
+
+    @cached_property
+    def writer(self) -> LanguageModel:
+        return asking.reader(self.weaker, self.mode, CHAPTER if self.dataset == COMPANION else None)
+
+    @cached_property
+    def asker(self) -> LanguageModel:
+        """Says whether a context is enough; its replies are not recorded."""
+        return asking.reader(self.weaker, "fresh")
+
+    @cached_property
+    def questions(self) -> list[Question]:
+        every = data.load(self.dataset)
+        if self.dataset == COMPANION:
+            return every[: self.n]
+        return benchmarks.sample(self.dataset, min(self.n, len(every)))
+
+    @cached_property
+    def documents(self) -> dict[str, tuple[Passage, ...]]:
+        return documents_of(self.questions, data.passages(self.dataset))
+
+    @cached_property
+    def encode(self) -> retrieve.Encoder:
+        return retrieve.remembering(retrieve.encoder())
+
+    @cached_property
+    def ways(self) -> dict[str, list[Passage]]:
+        """Way of cutting -> the chunks of all documents."""
+        return cuts(self.documents, tau=self.how["tau"], **self.cutting)
+
+    @property
+    def cutting(self) -> dict:
+        how = {"max_tokens": self.how["max_tokens"], "count_tokens": self.writer.count_tokens}
+        return how | {"encode": self.encode}
+
+    def supplied(self, chunks: Sequence[Passage], k: int, questions: Sequence[Question]) -> list[Supply]:
+        """The questions with the chunks that they may use: on the companion those of all documents, on a benchmark of their own."""
+        pool = chunks if self.dataset == COMPANION else own_chunks(chunks)
+        return supplies(questions, pool, k=k, encode=self.encode)
+
+    @cached_property
+    def cut(self) -> dict[str, list[Supply]]:
+        """Way of cutting -> the questions, or the first few, with their chunks."""
+        asked = self.questions[: self.few]
+        return {way: self.supplied(chunks, self.settings.k, asked) for way, chunks in self.ways.items()}
+
+    @cached_property
+    def other(self) -> dict[str, str]:
+        """In other words: every chunk of the first contexts of WHOLE, and all that may be used of SEMANTIC."""
+        texts = editable(self.cut)
+        prompt = prompts.load(self.prompts["rephrase"])
+        words = rephrase(self.writer, texts, prompt, max_new_tokens=self.how["max_tokens"])
+        return dict(zip(texts, words, strict=True))
+
+    @cached_property
+    def faithful(self) -> dict[str, float]:
+        probability = faithful(judge.load_judge(self.profile), list(self.other), list(self.other.values()))
+        return dict(zip(self.other, map(float, probability), strict=True))
+
+    @cached_property
+    def tables(self) -> Tables:
+        models = self.reader, judge.load_judge(self.profile), self.settings
+        return ask_with(self.questions, *models, other=accepted(self.other, self.faithful), asker=self.asker)
+
+    @property
+    def facts(self) -> dict:
+        computed = sum(model.count.computed for model in (self.writer, self.reader, self.asker))
+        facts = {"questions": len(self.questions), "documents": len(self.documents), "computed_tokens": computed}
+        facts |= asking.facts(reader=self.reader, asker=self.asker)
+        return facts if self.dataset == COMPANION else facts | benchmarks.source(self.dataset)
+
+
+def editable(cut: Mapping[str, Sequence[Supply]]) -> list[str]:
+    """The chunks that may be edited: those of the first contexts of WHOLE, and all that may be used of SEMANTIC."""
+    texts = [text for supply in cut[WHOLE] for text in supply.texts()]
+    return list(dict.fromkeys(texts + [chunk.text for supply in cut[SEMANTIC] for chunk in supply.chunks]))
+
+
+def refinements(*, mode, profile, weaker, dataset, questions, prompts, how, few=None):
+    """`tabulated`, and once more with all other words, whether the judge takes them to mean the same or not; settings as in `Material`.
+
+    few : of the rules only "word", since the others depend on all questions
+    """
+    material = Material(mode, profile, weaker, dataset, questions, prompts, how, few)
+    models = {"reader": material.reader, "cut": material.cut, "settings": material.settings}
+    only = None if few is None else ("word",)
+    table = tabulated(**models, tables=material.tables, only=only, doubling=dataset != COMPANION)
+    every_word = replace(material.tables, other=material.other)
+    rest = tabulated(**models, tables=every_word, only=("half",) if few is None else ())
+    rest = rest[rest["condition"].isin([WHOLE, SEMANTIC, *VARIANTS])]
+    rest = rest.assign(run=rest["run"].map({"none": "none unfiltered", "half": UNFILTERED}))
+    return pd.concat([table, rest], ignore_index=True), material.facts
+
+
+def chunks(*, mode, profile, weaker, dataset, questions, prompts, how, few=None):
+    """`contexts.cut_rows`: what cutting makes of the documents; settings as in `Material`."""
+    material = Material(mode, profile, weaker, dataset, questions, prompts, how, few)
+    how = {"count_tokens": material.writer.count_tokens, "encode": material.encode}
+    table = cut_rows(material.documents, material.ways, faithful=material.faithful, **how)
+    if few is not None:  # without the chunks that have other words, but not for these questions
+        others = {*editable(replace(material, few=None).cut)} - {*material.other}
+        apart = {(way, chunk.id) for way, own in material.ways.items() for chunk in own if chunk.text in others}
+        table = table[[pair not in apart for pair in zip(table["condition"], table["id"], strict=True)]]
+    return table, material.facts
+
+
+def sweeps(*, mode, profile, weaker, dataset, questions, prompts, how, swept):
+    """The uncertain questions with other merging thresholds, and with other numbers of chunks: DENSE, Figs. 7 and 8.
+
+    swept   : taus; numbers; few, how many of the uncertain questions are asked with other numbers, the first ones
     returns : `rows`; condition "tau" with the threshold as run, and length, the mean tokens of its chunks; "plain", chunks of WHOLE, with
               their number as run; "DENSE-RAG", semantic chunks refined without self-evaluation, as `of_outcomes`
     """
+    material = Material(mode, profile, weaker, dataset, questions, prompts, how)
+    reader, settings, tables = material.reader, material.settings, material.tables
+    first = understood(material.cut[WHOLE], tables)
+    unsure = {name for name, one in first.items() if one.refinement.rounds[0].entropy > settings.threshold}
+    asked = [question for question in material.questions if question.id in unsure]
     parts = []
-    if not some.questions:
-        taus = numbers = ()
-    for tau in taus:
-        how = {"threshold": tau, "max_tokens": settings.max_tokens, "count_tokens": reader.count_tokens}
-        chunks = semantic_chunks(some.documents, encode=some.encode, **how)
-        held = cases(some.questions, some.pool(chunks), k=settings.k, encode=some.encode)
-        lengths = np.mean([reader.count_tokens(text) for case in held for text in case.texts(case.first)])
-        parts.append(rows(some.questions, {"tau": replied(held, tables)}).assign(run=tau, length=lengths))
-    some, nobody = replace(some, questions=some.questions[:few]), {"enough": None, "threshold": settings.threshold}
-    for number in numbers:
-        plain = replied(some.cases(WHOLE, number), tables)
-        parts.append(rows(some.questions, {"plain": plain}).assign(run=number))
-        held = some.cases(SEMANTIC, number)
-        found = {name: one for (name, _), one in refined(held, {"full": nobody}, tables).items()}
-        parts.append(of_outcomes(reader, held, found, settings, condition="DENSE-RAG").assign(run=number))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["id", "condition", "run"])
-
-
-def measured(
-    reader: LanguageModel,
-    asker: LanguageModel,
-    judge: Judge,
-    some: Material,
-    other: Mapping[str, str],
-    settings: Settings,
-    *,
-    taus: Sequence[float] = (),
-    numbers: Sequence[int] = (),
-    few: int | None = None,
-    doubling: bool = False,
-) -> tuple[dict[str, pd.DataFrame], dict]:
-    """Everything that the chapter says about one data set.
-
-    other              : as `other_words` returns it for what is `editable`
-    taus, numbers, few : of `sweeps`, for the questions that are uncertain
-    doubling           : as in `rules`
-    returns            : ({"rows": `tabulated`, with the rule UNFILTERED too; "cuts": `contexts.cut_rows`; "sweeps": `sweeps`}, what they
-                         were measured with)
-    """
-    same = dict(zip(other, map(float, faithful(judge, list(other), list(other.values()))), strict=True))
-    weigh = sufficiency(asker, some.questions, settings.sufficient)
-    tables = ask_with(some.questions, reader, judge, settings, other=accepted(other, same), weigh=weigh)
-    table, _ = tabulated(reader, some.questions, some.cut, tables, settings, doubling=doubling)
-    everything = replace(tables, other=Asked(tables.other.ask, other))
-    rest, _ = tabulated(reader, some.questions, some.cut, everything, settings, only=("half",))
-    rest = rest[rest["condition"].isin([WHOLE, SEMANTIC, *VARIANTS])]
-    rest = rest.assign(run=rest["run"].map({"none": "none unfiltered", "half": UNFILTERED}))
-    unsure = set(table.query("uncertain == 1")["id"])
-    fewer = replace(some, questions=tuple(question for question in some.questions if question.id in unsure))
-    swept = sweeps(reader, fewer, tables, settings, taus=taus, numbers=numbers, few=few)
-    how = {"count_tokens": reader.count_tokens, "encode": some.encode, "faithful": same}
-    found = {"rows": pd.concat([table, rest], ignore_index=True), "sweeps": swept}
-    found["cuts"] = cut_rows(some.documents, some.ways, **how)
-    return found, facts_of(reader, asker, some, settings)
-
-
-def facts_of(reader: LanguageModel, asker: LanguageModel, some: Material, settings: Settings) -> dict:
-    """What numbers were measured with."""
-    asked = (settings.read, settings.closed, settings.rephrase, settings.sufficient)
-    facts = {"reader": reader.name, "fingerprint": reader.fingerprint, "asker": asker.fingerprint}
-    facts |= {"dtype": reader.profile.dtype, "prompts": {prompt.name: prompt.digest for prompt in asked}}
-    facts |= {name: getattr(settings, name) for name in ("k", "threshold", "tau", "max_tokens", "max_new_tokens")}
-    facts |= {"questions": len(some.questions), "documents": len(some.documents)}
-    if some.name == "companion":
-        return facts
-    entry = manifest.entries()[some.name]
-    return facts | {"source": entry.source, "sha256": entry.sha256}
+    for tau in swept["taus"]:
+        cut = semantic_chunks(material.documents, threshold=tau, **material.cutting)
+        supplied = material.supplied(cut, settings.k, asked)
+        length = np.mean([reader.count_tokens(text) for supply in supplied for text in supply.texts()])
+        said = {"tau": of_first(tables.replies, supplied)}
+        parts.append(rows(asked, said).assign(run=tau, length=length))
+    asked, nobody = asked[: swept["few"]], {"enough": None, "threshold": settings.threshold}
+    for number in swept["numbers"]:
+        plain = of_first(tables.replies, material.supplied(material.ways[WHOLE], number, asked))
+        parts.append(rows(asked, {"plain": plain}).assign(run=number))
+        supplied = material.supplied(material.ways[SEMANTIC], number, asked)
+        outcomes = {name: one for (name, _), one in refined(supplied, {"full": nobody}, tables).items()}
+        parts.append(of_outcomes(reader, supplied, outcomes, settings, condition="DENSE-RAG").assign(run=number))
+    return pd.concat(parts, ignore_index=True), material.facts

@@ -2,22 +2,22 @@
 
 encode = retrieve.remembering(retrieve.encoder())
 ways = cuts(documents(pool), tau=0.2, max_tokens=128, count_tokens=reader.count_tokens, encode=encode)
-some = cases(questions, ways["semantic"], k=5, encode=encode)
-some[0].texts(some[0].first)
+supplies(questions, ways["semantic"], k=5, encode=encode)[0].texts()
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 from semantic_text_splitter import TextSplitter
 
 from rag_utils import answers, retrieve
+from rag_utils.base import checks
 from rag_utils.corpora.sentences import split_sentences
 from rag_utils.data import Passage, Question
 from rag_utils.dense import merge_sentences, unit_rows
+from rag_utils.measures.dense import Supply
 
 FIXED = {
     "fixed 128": (128, 16),
@@ -27,7 +27,6 @@ FIXED = {
 WHOLE, SEMANTIC = "fixed 128", "semantic"  # what a question is certain or uncertain with, and what uncertain ones get
 RESERVE = 20  # nearest chunks that a question may use
 
-Context = tuple[str, ...]  # the texts of the chunks, best first
 Documents = Mapping[str, Sequence[Passage]]  # title -> paragraphs
 Count = Callable[[str], int]
 
@@ -37,10 +36,10 @@ Count = Callable[[str], int]
 
 def documents(pool: Sequence[Passage]) -> dict[str, tuple[Passage, ...]]:
     """The passages of each title, in their order: the documents that are cut."""
-    found = defaultdict(list)
+    titles = defaultdict(list)
     for passage in pool:
-        found[passage.title].append(passage)
-    return {title: tuple(some) for title, some in found.items()}
+        titles[passage.title].append(passage)
+    return {title: tuple(parts) for title, parts in titles.items()}
 
 
 def documents_of(questions: Sequence[Question], pool: Sequence[Passage]) -> dict[str, tuple[Passage, ...]]:
@@ -54,7 +53,7 @@ def sentences_of(parts: Sequence[Passage]) -> list[str]:
     return [one for part in parts for one in part.sentences or split_sentences(part.text)]
 
 
-def recursive_chunks(some: Documents, *, size: int, overlap: int, count_tokens: Count) -> list[Passage]:
+def recursive_chunks(whole: Documents, *, size: int, overlap: int, count_tokens: Count) -> list[Passage]:
     """Chunks of at most `size` tokens: whole paragraphs as long as they fit, else sentences, else words.
 
     overlap : most tokens of a chunk that the next one of its document repeats
@@ -63,43 +62,43 @@ def recursive_chunks(some: Documents, *, size: int, overlap: int, count_tokens: 
               places and needs no other package
     """
     splitter = TextSplitter.from_callback(count_tokens, size, overlap=overlap)
-    texts = {title: splitter.chunks("\n\n".join(part.text for part in parts)) for title, parts in some.items()}
-    return _numbered({title: [" ".join(text.split()) for text in found] for title, found in texts.items()})
+    texts = {title: splitter.chunks("\n\n".join(part.text for part in parts)) for title, parts in whole.items()}
+    return _numbered({title: [" ".join(text.split()) for text in own] for title, own in texts.items()})
 
 
 def semantic_chunks(
-    some: Documents, *, threshold: float, max_tokens: int, count_tokens: Count, encode: retrieve.Encoder
+    whole: Documents, *, threshold: float, max_tokens: int, count_tokens: Count, encode: retrieve.Encoder
 ) -> list[Passage]:
     """Neighbouring sentences of a document that are alike, together: `dense.merge_sentences` on each document.
 
     threshold : least cosine of two neighbours. It belongs to the encoder: 0.6 with the paper's hardly joins any with ours
     source    : DENSE, eq. 7 and Algorithm 2
     """
-    found = {}
-    for title, parts in some.items():
+    how = {"count_tokens": count_tokens, "threshold": threshold, "max_tokens": max_tokens}
+    texts = {}
+    for title, parts in whole.items():
         sentences = sentences_of(parts)
-        how = {"count_tokens": count_tokens, "threshold": threshold, "max_tokens": max_tokens}
-        found[title] = [" ".join(chunk) for chunk in merge_sentences(sentences, encode(sentences), **how)]
-    return _numbered(found)
+        texts[title] = [" ".join(chunk) for chunk in merge_sentences(sentences, encode(sentences), **how)]
+    return _numbered(texts)
 
 
 def cuts(
-    some: Documents, *, tau: float, max_tokens: int, count_tokens: Count, encode: retrieve.Encoder
+    whole: Documents, *, tau: float, max_tokens: int, count_tokens: Count, encode: retrieve.Encoder
 ) -> dict[str, list[Passage]]:
     """The chunks of all documents, cut in every way: the sizes of FIXED, and SEMANTIC.
 
     tau, max_tokens : of the semantic chunks, as in `semantic_chunks`
     """
-    found = {
-        name: recursive_chunks(some, size=length, overlap=overlap, count_tokens=count_tokens)
+    fixed = {
+        name: recursive_chunks(whole, size=length, overlap=overlap, count_tokens=count_tokens)
         for name, (length, overlap) in FIXED.items()
     }
     how = {"threshold": tau, "max_tokens": max_tokens, "count_tokens": count_tokens, "encode": encode}
-    return found | {SEMANTIC: semantic_chunks(some, **how)}
+    return fixed | {SEMANTIC: semantic_chunks(whole, **how)}
 
 
 def cut_rows(
-    some: Documents,
+    whole: Documents,
     ways: Mapping[str, Sequence[Passage]],
     *,
     count_tokens: Count,
@@ -114,17 +113,12 @@ def cut_rows(
                neighbouring sentences of a document (condition "neighbours")
     """
     chunks = [
-        {
-            "id": chunk.id,
-            "condition": way,
-            "tokens": count_tokens(chunk.text),
-            "faithful": faithful.get(chunk.text, np.nan),
-        }
-        for way, found in ways.items()
-        for chunk in found
+        {"id": chunk.id, "condition": way, "tokens": count_tokens(chunk.text), "faithful": faithful.get(chunk.text)}
+        for way, own in ways.items()
+        for chunk in own
     ]
     pairs = []
-    for number, parts in enumerate(some.values(), 1):
+    for number, parts in enumerate(whole.values(), 1):
         units = unit_rows(encode(sentences_of(parts)))
         cosines = (units[:-1] * units[1:]).sum(axis=1)
         pairs += [
@@ -137,35 +131,22 @@ def cut_rows(
 def _numbered(texts: Mapping[str, Sequence[str]]) -> list[Passage]:
     return [
         Passage(f"d{number:03}c{place:03}", title, text)
-        for number, (title, found) in enumerate(texts.items(), 1)
-        for place, text in enumerate(found, 1)
+        for number, (title, own) in enumerate(texts.items(), 1)
+        for place, text in enumerate(own, 1)
     ]
 
 
 # --- choosing --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Case:
-    """A question, the chunks that it may use, nearest first, and the k of them that it begins with."""
-
-    question: Question
-    chunks: tuple[Passage, ...]
-    first: tuple[int, ...]
-    embeddings: np.ndarray = field(compare=False)
-
-    def texts(self, numbers: Sequence[int]) -> Context:
-        return tuple(self.chunks[number].text for number in numbers)
-
-
-def cases(
+def supplies(
     questions: Sequence[Question],
     chunks: Sequence[Passage] | Callable[[Question], Sequence[Passage]],
     *,
     k: int,
     encode: retrieve.Encoder,
     reserve: int = RESERVE,
-) -> list[Case]:
+) -> list[Supply]:
     """The nearest chunks of each question, by the cosine of embeddings of title and text.
 
     chunks  : the same for all questions, or a function of the question
@@ -173,22 +154,19 @@ def cases(
     reserve : chunks that may be used at all, the k among them; where there are fewer, all
     raises  : ValueError if reserve is below k
     """
-    if reserve < k:
-        raise ValueError(f"reserve must be at least k = {k}, got {reserve}")
-    pools = {question.id: tuple(chunks(question) if callable(chunks) else chunks) for question in questions}
+    checks.whole("reserve", reserve, least=k)
     encode = retrieve.remembering(encode)
-    run = retrieve.dense(questions, chunks, k=reserve, encoder=encode)
-    every = {chunk.id: chunk for pool in pools.values() for chunk in pool}
-    found = []
+    run, result = retrieve.dense(questions, chunks, k=reserve, encoder=encode), []
     for question in questions:
-        near = tuple(every[name] for name in retrieve.ranking(run[question.id]))
+        by_id = {chunk.id: chunk for chunk in (chunks(question) if callable(chunks) else chunks)}
+        near = tuple(by_id[name] for name in retrieve.ranking(run[question.id]))
         vectors = np.asarray(encode([f"{chunk.title} {chunk.text}" for chunk in near]))
-        found.append(Case(question, near, tuple(range(min(k, len(near)))), vectors))
-    return found
+        result.append(Supply(question, near, tuple(range(min(k, len(near)))), vectors))
+    return result
 
 
 def own_chunks(chunks: Sequence[Passage]) -> Callable[[Question], list[Passage]]:
-    """For `cases`: a question may use the chunks of the documents that its own passages are from."""
+    """For `supplies`: a question may use the chunks of the documents that its own passages are from."""
 
     def pool(question: Question) -> list[Passage]:
         titles = {passage.title for passage in retrieve.own_passages(question)}
@@ -197,11 +175,11 @@ def own_chunks(chunks: Sequence[Passage]) -> Callable[[Question], list[Passage]]
     return pool
 
 
-def holds(some: Sequence[Case]) -> dict[str, float]:
+def holds(supplied: Sequence[Supply]) -> dict[str, float]:
     """Question id -> whether its first context holds an answer, as a string; "yes" and "no" are not looked for: NaN."""
     return {
-        case.question.id: np.nan
-        if set(map(str.lower, case.question.answers)) & {"yes", "no"}
-        else float(any(answers.contains_answer(text, list(case.question.answers)) for text in case.texts(case.first)))
-        for case in some
+        supply.question.id: np.nan
+        if set(map(str.lower, supply.question.answers)) & {"yes", "no"}
+        else float(any(answers.contains_answer(text, list(supply.question.answers)) for text in supply.texts()))
+        for supply in supplied
     }

@@ -1,15 +1,18 @@
 """DENSE-RAG taken apart: rows, costs and rules, on made-up replies; a tiny reader end to end."""
 
+import invented
 import numpy as np
+import pandas as pd
 import pytest
 import tiny
-from test_refinement import HOW, invented
+from invented import HOW
 
-from experiments import results
-from experiments.dense_rag import ablations, contexts, refinement
-from rag_utils import lm
+from experiments import asking, table
+from experiments.dense_rag import ablations, contexts
+from rag_utils import judge, lm, prompts, retrieve
 from rag_utils.data import Question
 from rag_utils.engine import weights
+from rag_utils.measures import dense as asked
 
 
 @pytest.fixture
@@ -19,11 +22,11 @@ def reader(tmp_path):
 
 
 def test_cost_of_a_question(reader):
-    some, tables, _ = invented(1, questions=1, k=2, replies=1)
-    found = refinement.understood(some, tables)
+    some, tables, _ = invented.supplies(1, questions=1, k=2, replies=1)
+    found = asked.understood(some, tables)
     row = ablations.cost(reader, some, found, HOW).iloc[0]
     assert (row["k"], row["rounds"], row["rephrasings"], row["replies"], row["entailments"]) == (2, 1, 2, 3, 6)
-    texts = [refinement.filled(reader, HOW, some[0].question.text, context) for context in found["q0"].read]
+    texts = [asked.shown(reader, HOW, some[0].question.text, context) for context in found["q0"].read]
     assert row["tokens"] == sum(map(reader.count_tokens, texts)) and row["alone"] == reader.count_tokens(texts[0])
     assert row["alone"] < row["distinct"] < row["tokens"]
 
@@ -48,18 +51,18 @@ def test_rules_differ_as_they_say():
     assert doubling == found and more == found["no limit"]["full"] | {"refill": "certain"}
 
 
-def test_half_of_the_first_contexts_are_enough():
-    some, tables, _ = invented(4, questions=8)
-    half = ablations.halves(tables, some)
-    nats = [tables.enough[case.question.id, case.texts(case.first)] for case in some]
-    assert sum(value > half for value in nats) <= 4 <= sum(value >= half for value in nats)
+def test_what_a_table_says_of_the_first_contexts():
+    some, tables, calls = invented.supplies(4, questions=8)
+    nats = ablations.of_first(tables.enough, some)
+    assert nats == {one.question.id: tables.enough[one.question.id, one.texts()] for one in some}
+    assert calls == [("enough", 8)]
+    assert set(ablations.of_first(tables.replies, some)) == set(nats)
 
 
 def test_everything_in_one_table(reader):
-    some, tables, _ = invented(7, questions=8)
-    questions = [case.question for case in some]
+    some, tables, _ = invented.supplies(7, questions=8)
     cut = {way: some for way in (contexts.WHOLE, "fixed 64", contexts.SEMANTIC)}
-    table, outcomes = ablations.tabulated(reader, questions, cut, tables, HOW)
+    table = ablations.tabulated(reader, cut, tables, HOW)
     first = table[table["run"] == "none"].set_index(["condition", "id"])
     whole = first.loc[contexts.WHOLE]
     unsure = set(whole.index[whole["uncertain"] == 1])
@@ -70,47 +73,78 @@ def test_everything_in_one_table(reader):
     assert set(zip(refined["run"], refined["condition"], strict=True)) == {
         (rule, variant) for rule, variants in ablations.rules(0.0).items() for variant in variants
     }
+    half = first.loc[contexts.SEMANTIC]["nats"].median()  # more than it is enough: a decision that needs no label
+    outcomes = {
+        rule: asked.refined([one for one in some if one.question.id in unsure], variants, tables)
+        for rule, variants in ablations.rules(half).items()
+    }
     for row in refined.itertuples():
-        outcome = outcomes[row.id, row.run, row.condition]
-        assert (row.rounds, row.added) == (len(outcome.refinement.rounds), len(outcome.added))
-        assert (row.ended, row.chunks) == (outcome.refinement.ended, len(outcome.refinement.context))
-        assert row.condition != "only removing" or not outcome.added
+        way = outcomes[row.run][row.id, row.condition].refinement
+        assert (row.rounds, row.ended, row.chunks) == (len(way.rounds), way.ended, len(way.context))
+        assert row.added == len({*way.context} - {*way.rounds[0].context})
+        assert (row.dense, row.after) == (way.rounds[0].entropy, way.rounds[way.best].entropy)
+        assert row.condition != "only removing" or not row.added
         assert row.run in ("no limit", "printed") or row.chunks <= 3
     same = refined[refined["condition"] == "no self-evaluation"].set_index(["id", "run"])["exact_match"].unstack()
     assert (same["word"] == same["half"]).all()
     assert not table.duplicated(["id", "condition", "run"]).any()
-    some_rules = ablations.tabulated(reader, questions, cut, tables, HOW, only=("half",))[0]
+    some_rules = ablations.tabulated(reader, cut, tables, HOW, only=("half",))
     assert set(some_rules["run"]) == {"none", "half"}
 
 
-def test_one_set_from_end_to_end(monkeypatch, tmp_path):
-    """Two questions of the corpus with a tiny reader: the tables hold together and may be kept."""
+class Different:
+    """No reply means the same as another; what is put in other words does, but where these are long."""
 
-    class Different:
-        def equivalent(self, questions, left, right):
-            return np.array([float(question == "What is said?") for question in questions])
+    def equivalent(self, questions, left, right):
+        told = [question == "What is said?" and len(text) < 250 for question, text in zip(questions, left, strict=True)]
+        return np.array(told, float)
 
-    def encode(texts):
-        return np.array([[len(text), 1.0 + text.count("e")] for text in texts])
 
+@pytest.fixture
+def models(monkeypatch, tmp_path):
+    """A tiny reader in all roles, a judge without a model, embeddings that are counts of letters; prompts of one line."""
     profile = tiny.llama(tmp_path / "reader", shape={"max_position_embeddings": 8192})
-    reader = lm.LanguageModel(weights.load(profile), profile, mode="fresh")
-    settings = refinement.Settings(HOW.read, HOW.closed, HOW.rephrase, HOW.read, k=2, threshold=0.0, max_new_tokens=3)
-    some = ablations.material("companion", 2, settings, count_tokens=lambda text: len(text.split()), encode=encode)
-    assert {len(case.first) for held in some.cut.values() for case in held} == {2}
-    other = {text: f"{text} again" for text in ablations.editable(some.cut)}
-    found, facts = ablations.measured(
-        reader, reader, Different(), some, other, settings, taus=(0.1,), numbers=(1, 2), few=1
+    model = lm.LanguageModel(weights.load(profile), profile, mode="fresh")
+    for name, template in {"read": "$documents\n$question", "closed": "$question", "rephrase": "$text"}.items():
+        (tmp_path / f"{name}.txt").write_text(template)
+    monkeypatch.setattr(prompts, "FOLDER", tmp_path)
+    monkeypatch.setattr(asking, "reader", lambda *which: model)
+    monkeypatch.setattr(judge, "load_judge", lambda profile: Different())
+    monkeypatch.setattr(
+        retrieve, "encoder", lambda: lambda texts: np.array([[len(t), 1.0 + t.count("e")] for t in texts])
     )
-    monkeypatch.setattr(results, "FOLDER", tmp_path)
-    unsure = found["rows"].query("run == 'none' and uncertain == 1")["id"].unique()
-    for part, table in found.items():
-        if len(table):
-            results.save("chapter", part, table, facts)
-    assert set(found["rows"]["run"]) >= {"none", "none unfiltered"}
-    assert facts["questions"] == 2 and facts["k"] == 2 and "sha256" not in facts
-    assert set(found["cuts"]["condition"]) == {*some.ways, "neighbours"}
-    assert found["cuts"].query("condition == 'semantic'")["faithful"].notna().any()
-    swept = found["sweeps"]
+    monkeypatch.setattr(ablations, "rephrase", lambda asker, texts, prompt, **how: [f"{text} again" for text in texts])
+    return model
+
+
+SET = {
+    "mode": "fresh",
+    "profile": "tiny",
+    "weaker": "tiny",
+    "dataset": "companion",
+    "questions": 2,
+    "prompts": {"read": "read", "closed": "closed", "rephrase": "rephrase", "sufficient": "read"},
+    "how": {"k": 2, "threshold": 0.0, "tau": 0.2, "max_tokens": 128, "max_new_tokens": 3},
+}
+
+
+def test_one_set_from_end_to_end(models, tmp_path):
+    """Two questions of the corpus with a tiny reader: the tables hold together and may be kept, and a part is a part of the whole."""
+    found, facts = ablations.refinements(**SET)
+    cut, _ = ablations.chunks(**SET)
+    swept, _ = ablations.sweeps(**SET, swept={"taus": [0.1], "numbers": [1, 2], "few": 1})
+    for name, rows in (("rows", found), ("cuts", cut), ("sweeps", swept)):
+        table.save(tmp_path / f"{name}.json", table.Kept(rows, "x", {}, facts))
+    unsure = found.query("run == 'none' and uncertain == 1")["id"].unique()
+    assert set(found["run"]) >= {"none", "none unfiltered"}
+    assert facts["questions"] == 2 and facts["fingerprints"] == {models.profile.name: models.fingerprint}
+    assert set(cut["condition"]) == {contexts.WHOLE, "fixed 64", "fixed 32", contexts.SEMANTIC, "neighbours"}
+    assert cut.query("condition == 'semantic'")["faithful"].notna().any()
     assert swept[swept["condition"] == "tau"]["id"].tolist() == list(unsure) != []
     assert sorted(swept[swept["condition"] == "plain"]["run"]) == [1, 2]
+    first, _ = ablations.refinements(**SET, few=1)  # what `rag-companion verify` stands on
+    first_cut, _ = ablations.chunks(**SET, few=1)
+    assert set(first["id"]) == {"q001"} and set(first["run"]) == {"none", "word", "none unfiltered"}
+    for whole, part, key in ((found, first, ["id", "condition", "run"]), (cut, first_cut, ["id", "condition"])):
+        whole, part = whole.set_index(key), part.set_index(key)
+        pd.testing.assert_frame_equal(whole.loc[part.index, part.columns], part, check_dtype=False)

@@ -6,6 +6,7 @@ import pytest
 from experiments.dense_rag import contexts
 from rag_utils import retrieve
 from rag_utils.data import Passage, Question
+from rag_utils.measures.dense import Supply
 
 # --- cutting ---------------------------------------------------------------------------------------
 
@@ -47,7 +48,7 @@ def test_semantic_chunks_join_what_is_alike_across_paragraphs():
     assert [chunk.text for chunk in every] == [" ".join(TEXT.split())]
 
 
-def test_cases_begin_with_the_nearest_of_their_own_chunks():
+def test_supplies_begin_with_the_nearest_of_their_own_chunks():
     def encode(texts):
         return np.array([[text.count("cat") + 0.1, text.count("dog") + 0.1] for text in texts])
 
@@ -57,15 +58,15 @@ def test_cases_begin_with_the_nearest_of_their_own_chunks():
         Question("q1", "cat", ("1",), "companion", gold=(gold,)),
         Question("q2", "dog", ("1",), "companion", gold=(gold,)),
     ]
-    found = contexts.cases(questions, chunks, k=2, encode=encode, reserve=2)
+    found = contexts.supplies(questions, chunks, k=2, encode=encode, reserve=2)
     assert [case.texts(case.first) for case in found] == [("cat", "cat cat cat"), ("dog", "cat")]
     assert [case.texts(range(len(case.chunks))) for case in found] == [("cat", "cat cat cat"), ("dog", "cat")]
-    own = contexts.cases(questions, contexts.own_chunks(chunks), k=1, encode=encode)
+    own = contexts.supplies(questions, contexts.own_chunks(chunks), k=1, encode=encode)
     assert [case.texts(case.first) for case in own] == [("cat",), ("dog",)]
     assert [case.texts((0, 1)) for case in own] == [("cat", "dog"), ("dog", "cat")]
     assert own[1].embeddings.tolist() == encode(["A dog", "A cat"]).tolist()
-    with pytest.raises(ValueError, match="reserve must be at least k = 3, got 2"):
-        contexts.cases(questions, chunks, k=3, encode=encode, reserve=2)
+    with pytest.raises(ValueError, match="reserve must be"):
+        contexts.supplies(questions, chunks, k=3, encode=encode, reserve=2)
 
 
 def test_each_text_is_embedded_once():
@@ -101,5 +102,5 @@ def test_what_cutting_makes_in_numbers():
 def test_what_a_context_holds():
     questions = [Question("q1", "who", ("Ann",), "companion"), Question("q2", "is it", ("yes",), "companion")]
     chunks = (Passage("c1", "t", "Bob and Ann"), Passage("c2", "t", "yes"))
-    found = contexts.holds([contexts.Case(question, chunks, (0,), np.eye(2)) for question in questions])
+    found = contexts.holds([Supply(question, chunks, (0,), np.eye(2)) for question in questions])
     assert found["q1"] == 1.0 and np.isnan(found["q2"])

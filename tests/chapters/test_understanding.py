@@ -1,5 +1,6 @@
-"""Replies under edits: what a tiny reader is asked, and what measures, sides and areas say of invented replies."""
+"""Replies under edits: what measures, sides and rules say of invented replies; the experiments on tiny files and a tiny reader."""
 
+import json
 import math
 
 import numpy as np
@@ -9,20 +10,22 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.dense_thresholds import understanding
-from rag_utils import lm, similarity
+from experiments import asking, table
+from experiments.dense_thresholds import tables, understanding
+from rag_utils import data, dense, judge, lm, prompts, retrieve, similarity
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
 from rag_utils.lm import Generation
+from rag_utils.measures.dense import Supply, agreements
 from rag_utils.prompts import Prompt
 
-ENTAILS = Prompt("entails", "$question $premise > $hypothesis ", chat=False)
+READ, SAY = Prompt("read", "$documents\n$question", chat=False), Prompt("say", "again: $text", chat=False)
 A, B = Passage("a", "title", "one alpha"), Passage("b", "title", "two beta")
 QUESTIONS = [
     Question(id="q1", text="which letter", answers=("alpha",), dataset="companion", gold=(A,)),
     Question(id="q2", text="which number", answers=("two",), dataset="companion", gold=(B,)),
 ]
-SHOWN = {"q1": [A, B], "q2": [B, A]}
+SUPPLIES = [Supply(QUESTIONS[0], (A, B)), Supply(QUESTIONS[1], (B, A))]
 OTHER = {A.text: "alpha is one", B.text: "beta is second"}
 
 
@@ -42,20 +45,9 @@ class SameWords:
         return np.array([0.8 if set(a.split()) & set(b.split()) else 0.1 for a, b in zip(left, right, strict=True)])
 
 
-def test_entailment_is_the_first_word_against_the_likelier_other(reader):
-    found = understanding.entailment(reader, ENTAILS, ["q", "q"], ["a", "b"], ["b", "a"])
-    yes, no, neutral = (
-        tokens.sum() for tokens in reader.log_likelihood(["q a > b "] * 3, ["entailment", "contradiction", "neutral"])
-    )
-    assert found[0] == pytest.approx(yes - max(no, neutral))
-    assert found.shape == (2,)
-
-
 def test_measures_by_hand():
-    table = understanding.judged(
-        SameWords(), QUESTIONS[:1], {"edits": {"q1": said("alpha", "the alpha", "beta", "alpha")}}
-    )
-    row = table.iloc[0]
+    drawn = {("q1", "edits"): said("alpha", "the alpha", "beta", "alpha")}
+    row = understanding.rows(QUESTIONS[:1], drawn, by=SameWords()).iloc[0]
     # three replies agree, one does not: degrees 3, 3, 1, 3 of 4
     assert row["dense"] == pytest.approx((3 * math.log(4 / 3) + math.log(4)) / 4)
     assert row["discrete_semantic_entropy"] == pytest.approx(0.75 * math.log(4 / 3) + 0.25 * math.log(4))
@@ -64,20 +56,7 @@ def test_measures_by_hand():
     assert row["u_deg"] == pytest.approx(1 - (4 + 2 * (0.8 + 1 + 0.8) + 6 * 0.1) / 16)
     assert row[["exact_match", "others_exact_match", "moved", "different", "n"]].tolist() == [1, 2 / 3, 1, 3, 4]
     with pytest.raises(ValueError, match="at least two replies"):
-        understanding.judged(SameWords(), QUESTIONS[:1], {"edits": {"q1": said("alpha")}})
-
-
-def test_dense_is_not_the_entropy_of_clusters_where_agreement_is_not_transitive():
-    agreement = np.array([[1, 0.9, 0.1], [0.9, 1, 0.9], [0.1, 0.9, 1]])
-    found = understanding.measures(agreement, np.array([-1.0, -1.0, -1.0]))
-    assert found["dense"] == pytest.approx(2 * math.log(3 / 2) / 3)
-    assert found["discrete_semantic_entropy"] > found["dense"] + 0.3
-
-
-def test_one_way_entailment_is_half_a_link_and_no_cluster():
-    found = understanding.measures(np.array([[1, 0.9], [0.2, 1]]), np.array([-1.0, -1.0]))
-    assert found["dense"] == pytest.approx(math.log(2 / 1.5))
-    assert found["discrete_semantic_entropy"] == pytest.approx(math.log(2))
+        understanding.rows(QUESTIONS[:1], {("q1", "edits"): said("alpha")}, by=SameWords())
 
 
 @settings(max_examples=25, deadline=None)
@@ -86,8 +65,8 @@ def test_the_order_of_the_replies_changes_no_measure(texts, random):
     shuffled = list(texts)
     random.shuffle(shuffled)
     one, other = (
-        understanding.judged(SameWords(), QUESTIONS[:1], {"x": {"q1": said(*some)}}).iloc[0]
-        for some in (texts, shuffled)
+        understanding.rows(QUESTIONS[:1], {("q1", "x"): said(*order)}, by=SameWords()).iloc[0]
+        for order in (texts, shuffled)
     )
     for column in understanding.MEASURES.values():
         assert one[column] == pytest.approx(other[column], abs=1e-8)
@@ -95,11 +74,9 @@ def test_the_order_of_the_replies_changes_no_measure(texts, random):
 
 
 def test_edits_say_what_became_of_each_passage():
-    replies = {"q1": said("alpha", "beta", "alpha"), "q2": said("one", "two", "one")}
-    agreed = understanding.agreements(
-        SameWords().equivalent, QUESTIONS, {(name, "edits"): some for name, some in replies.items()}
-    )
-    table = understanding.edits(QUESTIONS, SHOWN, OTHER, replies, agreed, {A.text: 0.9, B.text: 0.2})
+    replies = [said("alpha", "beta", "alpha"), said("one", "two", "one")]
+    agreed = agreements(SameWords().equivalent, QUESTIONS, tables.under("edits", SUPPLIES, replies))
+    table = understanding.edit_rows(SUPPLIES, OTHER, replies, agreed.values(), {A.text: 0.9, B.text: 0.2})
     assert table[["id", "rank"]].values.tolist() == [["q1", 1], ["q1", 2], ["q2", 1], ["q2", 2]]
     assert table["gold"].tolist() == [1, 0, 1, 0]
     assert table["answer"].tolist() == [1, 0, 1, 0]
@@ -142,3 +119,127 @@ def test_overlap_entropy_needs_no_judge_and_no_decision():
     assert understanding.overlap_entropy(said(one, two)) == pytest.approx(math.log(2 / (1 + share)))
     assert understanding.overlap_entropy(said(one, one, one)) == 0
     assert understanding.overlap_entropy(said("alpha", "beta", "")) == pytest.approx(math.log(3))
+
+
+def test_three_rules_for_which_rephrasings_count():
+    replies = [said("alpha", "beta", "gamma"), said("two", "one", "none")]
+    other = OTHER | {A.text: "one letter"}  # alpha is gone from A; two from B
+    assert understanding.lost(SUPPLIES[0], other) == {A.text}  # B never held alpha
+    found = understanding.filtered(SUPPLIES, replies, other, {B.text})
+    texts = {case: [reply.text.strip() for reply in kept] for case, kept in found.items()}
+    assert texts == {
+        ("q1", "edits"): ["alpha", "beta", "gamma"],
+        ("q2", "edits"): ["two", "one", "none"],
+        ("q1", "faithful"): ["alpha", "beta", "alpha"],
+        ("q2", "faithful"): ["two", "two", "none"],
+        ("q1", "answer kept"): ["alpha", "alpha", "gamma"],
+        ("q2", "answer kept"): ["two", "two", "none"],
+    }
+
+
+# --- with a tiny reader ----------------------------------------------------------------------------
+
+
+def test_the_first_sample_is_the_reply_to_the_original_context(reader):
+    how = {"prompt": READ, "temperature": 0.7, "max_new_tokens": 4, "seed": 3}
+    edited = tables.replies_under_edits(reader, SUPPLIES, OTHER, **how)
+    drawn = understanding.samples(reader, SUPPLIES, n=5, **how)
+    for one, other in zip(drawn, edited, strict=True):
+        assert len(one) == 5 and one[0].token_ids == other[0].token_ids
+
+
+def test_cost_counts_a_common_beginning_once(reader):
+    found = understanding.cost_rows(reader, SUPPLIES, OTHER, prompt=READ, rephrase=SAY).set_index("id")
+    contexts = dense.single_edit_contexts(["one alpha", "two beta"], ["alpha is one", "beta is second"])
+    texts = ["\n".join(f"Document: {text}" for text in own) + "\nwhich letter" for own in contexts]
+    row = found.loc["q1"]
+    assert row["tokens"] == sum(len(reader.encode(text)) for text in texts)
+    assert row["alone"] == len(reader.encode(texts[0])) < row["distinct"] < row["tokens"]
+    assert row[["k", "contexts", "entailments"]].tolist() == [2, 3, 6]
+    spoken = [f"again: {text}" for text in OTHER] + list(OTHER.values())
+    assert row["rephrasing"] == sum(len(reader.encode(text)) for text in spoken)
+
+
+WHO = {"mode": "fresh", "profile": "tiny", "weaker": "tiny", "prompts": {"read": "read", "rephrase": "rephrase"}}
+HOW = {"k": 2, "max_new_tokens": 3, "rephrase_tokens": 4, "seed": 0}
+
+
+@pytest.fixture
+def models(reader, monkeypatch, tmp_path):
+    """The tiny reader in all roles, a judge without a model, embeddings that are counts of letters, prompts of one line."""
+    for name, template in {"read": "$documents\n$question", "rephrase": "$text"}.items():
+        (tmp_path / f"{name}.txt").write_text(template)
+    monkeypatch.setattr(prompts, "FOLDER", tmp_path)
+    monkeypatch.setattr(asking, "reader", lambda *which: reader)
+    monkeypatch.setattr(judge, "load_judge", lambda profile: SameWords())
+    monkeypatch.setattr(
+        retrieve, "encoder", lambda: lambda texts: np.array([[len(t), 1.0 + t.count("e")] for t in texts])
+    )
+    monkeypatch.setattr(data, "load", lambda name: QUESTIONS)
+    monkeypatch.setattr(data, "passages", lambda name: [A, B, Passage("c", "title", "three gamma epsilon")])
+    return reader
+
+
+def same_rows(whole, part, key=("id", "condition")):
+    """Every row of the part is a row of the whole."""
+    whole, part = whole.set_index(list(key)), part.set_index(list(key))
+    assert 0 < len(part) < len(whole)
+    pd.testing.assert_frame_equal(whole.loc[part.index], part, check_dtype=False)
+
+
+def test_experiments_on_the_corpus(models, tmp_path):
+    """Each may be kept, and its first questions by themselves are what they are among all."""
+    setup = WHO | {"how": HOW | {"every": 1}}
+    more = {"other_k": [1, 2, 3], "other_k_questions": 1}
+    whole, facts = tables.companion(**setup, **more)
+    assert whole["condition"].value_counts().to_dict() == {
+        "edits": 2,
+        "faithful": 2,
+        "answer kept": 2,
+        "k 1": 1,
+        "k 3": 1,
+    }
+    assert whole.set_index(["condition", "id"])["n"].loc[[("edits", "q1"), ("k 1", "q1"), ("k 3", "q1")]].tolist() == [
+        3,
+        2,
+        4,
+    ]
+    assert facts == {"fingerprints": {models.profile.name: models.fingerprint}, "questions": 2}
+    same_rows(whole, tables.companion(**setup, **more, few=1)[0])
+    edited, _ = tables.edits(**setup)
+    assert edited[["id", "rank"]].values.tolist() == [["q1", 1], ["q1", 2], ["q2", 1], ["q2", 2]]
+    same_rows(edited, tables.edits(**setup, few=1)[0], ("id", "rank"))
+    drawn = {"sampled_questions": 2, "temperature": 0.5, "samples": 3, "edits": True}
+    sampled, _ = tables.sampled(**setup, drawn=drawn)
+    assert sampled.groupby("condition")["n"].unique().map(list).to_dict() == {"edits": [3], "samples": [3]}
+    same_rows(sampled, tables.sampled(**setup, drawn=drawn, few=1)[0])
+    cost, _ = tables.cost(**setup, sizes=[1, 2])
+    assert cost["k"].tolist() == [1, 1, 2, 2]
+    for name, rows in (("companion", whole), ("edits", edited), ("sampled", sampled), ("cost", cost)):
+        table.save(tmp_path / f"{name}.json", table.Kept(rows, "x", {}, {}))
+    every_second, _ = tables.companion(**WHO, how=HOW | {"every": 2}, **more)
+    assert set(every_second["id"]) == {"q1"}
+
+
+def test_experiment_on_a_benchmark(reader, models, monkeypatch):
+    """Rows of its first questions, what was accepted, lost and left out; other words are no longer than the longest passage shown."""
+    distractors = tuple(Passage(f"d{i}", "title", f"{word} alpha words") for i, word in enumerate(("some", "other")))
+    questions = [
+        Question(
+            id=f"m{i}", text=f"which {i}", answers=("alpha",), dataset="musique", gold=(A,), distractors=distractors[:n]
+        )
+        for i, n in enumerate((2, 1, 0))
+    ]
+    monkeypatch.setattr(data, "load", lambda name: questions)
+    asked = WHO | {"how": HOW | {"rephrase_tokens": 200, "samples": 2, "temperature": 1.0}, "dataset": "musique"}
+    longest = []
+    rephrase = tables.rephrase
+    monkeypatch.setattr(tables, "rephrase", lambda *of, **how: longest.append(how) or rephrase(*of, **how))
+    rows, facts = tables.on_benchmark(**asked, questions=3)
+    shown = [text for one in tables.nearest(questions, retrieve.own_passages, 2) for text in one.texts()]
+    assert longest == [{"max_new_tokens": max(map(reader.count_tokens, shown))}]
+    assert set(rows["condition"]) == {"edits", "faithful", "answer kept", "samples"} and rows["id"].nunique() == 2
+    assert (facts["questions"], facts["left_out"]) == (2, 1) and facts["passages"] >= 2
+    assert rows["unfaithful"].max() <= 2 and json.dumps(facts)
+    same_rows(rows, tables.on_benchmark(**asked, questions=3, few=1)[0])
+    assert longest[1] == longest[0]
