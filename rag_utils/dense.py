@@ -45,6 +45,7 @@ def merge_sentences(sentences, embeddings, *, count_tokens, threshold=0.6, max_t
     threshold, strict = checks.number("threshold", threshold, low=-1, high=1), checks.flag("strict", strict)
     checks.whole("max_tokens", max_tokens, least=1)
     sentences, units = checks.texts("sentences", sentences), unit_rows(embeddings)
+    checks.function("count_tokens", count_tokens)
     lengths = [checks.whole("count_tokens", count_tokens(sentence), least=0) for sentence in sentences]
     checks.same_length(embeddings=units, sentences=sentences)
     cosines = (units[:-1] * units[1:]).sum(axis=1)
@@ -294,6 +295,9 @@ def refine(initial, embeddings, *, agree, agree_without, is_sufficient=None, **r
     ((0,), 'stopped', ('certain', 'unnecessary'))
     """
     asks = {"agree": agree, "agree_without": agree_without, "is_sufficient": is_sufficient}
+    for name, function in asks.items():
+        if function is not None or name != "is_sufficient":
+            checks.function(name, function)
     steps, answer = refining(initial, embeddings, evaluated=is_sufficient is not None, **rules), None
     while True:
         try:

@@ -138,8 +138,9 @@ def kernel_language_entropy(weights, *, kernel="heat", t=0.3, kappa=1.0, nu=1.0,
     0.0
     """
     check_name("kernel", kernel, ("heat", "matern"))
-    t, kappa, nu = (checks.number(*named, above=0) for named in (("t", t), ("kappa", kappa), ("nu", nu)))
-    weights = checks.symmetric("weights", weights, low=0)
+    for name, value in (("t", t), ("kappa", kappa), ("nu", nu)):
+        checks.number(name, value, above=0, low=1e-50, high=1e50)
+    weights = checks.symmetric("weights", weights, low=0, high=1e100)
     n = len(weights)
     if checks.flag("scaled", scaled) and n == 1:
         raise ValueError("weights must cover at least two samples to be scaled by log n; got one")

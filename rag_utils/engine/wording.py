@@ -10,6 +10,8 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
+from rag_utils.base import checks
+
 # --- words -----------------------------------------------------------------------------------------------------------
 
 CARDINALS = (
@@ -51,7 +53,6 @@ PLAIN_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")  # more digits than a floa
 WORD = re.compile(r"(?:(?<!\S)-)?\d+(?:\.\d+)?s?|[^\W\d_]+")
 
 
-@lru_cache(maxsize=1 << 16)
 def words(text: str) -> tuple[str, ...]:
     """The words of an answer in one spelling, so that answers that differ in spelling only have the same words.
 
@@ -64,10 +65,13 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("On July 4th, 1776"), words("Twenty-one"), words("J. K. Rowling's"), words("1.2 km")
     (('on', 'july', '4', '1776'), ('21',), ('jk', 'rowling'), ('1200', 'metre'))
     """
-    if not isinstance(text, str):
-        raise ValueError(f"text must be a string; got {type(text).__name__}")
-    found = _measured(_numbered(WORD.findall(_plain(text))))
-    return tuple(word for word in found if word not in ("a", "an", "the")) or tuple(text.casefold().split())
+    return _words(checks.text("text", text))
+
+
+@lru_cache(maxsize=1 << 16)
+def _words(text: str) -> tuple[str, ...]:
+    spelt = _measured(_numbered(WORD.findall(_plain(text))))
+    return tuple(word for word in spelt if word not in ("a", "an", "the")) or tuple(text.casefold().split())
 
 
 def _plain(text: str) -> str:
