@@ -96,6 +96,8 @@ def worth(change: pd.DataFrame, table: pd.DataFrame, *, already: float = 0.5) ->
     """
     closed = table[table["condition"] == CLOSED].set_index("id")
     kept = change[change["id"].map(closed["right"]) < already].copy()
+    if kept.empty:
+        raise ValueError(f"already = {already} leaves no question: each has at least that share right closed book")
     steps = kept["id"].map(closed["steps"])
     alone = kept["condition"].str.startswith(STEP) | ((kept["condition"] == GOLD) & (steps == 1))
     kept["worth"] = np.where(alone, 1 / steps, 0.0)

@@ -35,8 +35,7 @@ def asked(*, mode, questions, asker_profile, judge_prompt, few=None) -> tuple[pd
     source       : the rows of trained and untrained judges in SePer, Table 1, which are other and larger models
     """
     asker, prompt = asking.reader(asker_profile, mode), load(judge_prompt)
-    every = sorted(data.load_judged(DATASET), key=lambda question: data.question_id(question.question))
-    judged = every[:questions][:few]
+    judged = sorted(data.load_judged(DATASET), key=lambda one: data.question_id(one.question))[:questions][:few]
     pairs = [(question, answer) for question in judged for answer in question.answers if answer.text.strip()]
     asked_of = [(question, answer, gold) for question, answer in pairs for gold in question.golds]
     texts = [

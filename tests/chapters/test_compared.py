@@ -84,6 +84,8 @@ def test_what_is_shown_and_what_it_is_worth():
     }  # "known" is answered already; both passages together have no printed worth
     assert found.loc[("one", "gold"), "seper_soft"] == 1.0
     assert len(compared.worth(compared.changes(table), table, already=1.1)) == 8
+    with pytest.raises(ValueError, match=r"already = 0\.0 leaves no question"):
+        compared.worth(compared.changes(table), table, already=0.0)
 
 
 def test_changes_are_after_minus_before_and_uncertainty_counts_the_other_way_round():
