@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
 from rag_utils import answers, data, retrieve
-from rag_utils.corpora import manifest
+from rag_utils.corpora import manifest, rows
 from rag_utils.data import SYSTEMS, Judged, Passage, Question
 
 OWN = ("hotpotqa", "musique")  # data sets whose questions come with their paragraphs
@@ -117,3 +118,83 @@ def lexical_match(judged: Sequence[Judged]) -> pd.DataFrame:
             row[f"verdict_{answer.system}"] = None if answer.verdict is None else int(answer.verdict)
         rows.append(row)
     return pd.DataFrame(rows, columns=["id", *(f"{kind}_{name}" for name in SYSTEMS for kind in ("match", "verdict"))])
+
+
+# --- questions that are shown a fixed number of passages -------------------------------------------
+
+
+class _KeyValues(rows.Row):
+    ordered_kv_records: rows.Some[list[rows.Text]]
+    key: rows.Text
+    value: rows.Text
+
+
+def benchmark_passages(
+    name: str, n: int, size: int, *, seed: int = 0
+) -> tuple[list[Question], dict[str, tuple[Passage, ...]]]:
+    """The first questions of a data set and what they are shown: their own paragraphs for HotpotQA, gold and hard negatives for NQ.
+
+    returns : questions with `size` passages each in BM25's order. HotpotQA's with more paragraphs of their own are left out, those with
+              fewer get hard negatives too; "kv_retrieval" as `key_values`
+    """
+    if name == "kv_retrieval":
+        return key_values(n, size, seed=seed)
+    if name == "hotpotqa":
+        every = sample(name, len(data.load(name)))
+        questions = [question for question in every if len(retrieve.own_passages(question)) <= size][:n]
+        own = filled_up(questions, data.passages(name), size)
+    else:
+        questions = sample(name, n)
+        negatives = retrieve.hard_negatives(questions, data.passages(name), k=size - 1)
+        own = {question.id: (*question.gold[:1], *negatives[question.id]) for question in questions}
+    run = retrieve.bm25(questions, lambda question: own[question.id], k=size)
+    shown = {}
+    for question in questions:
+        by_id = {passage.id: passage for passage in own[question.id]}
+        ranked = retrieve.ranking(run[question.id])
+        shown[question.id] = tuple(by_id[passage] for passage in [*ranked, *sorted(set(by_id) - set(ranked))])
+    return questions, shown
+
+
+def key_values(n: int, size: int, *, seed: int = 0) -> tuple[list[Question], dict[str, tuple[Passage, ...]]]:
+    """Questions for the value of a key among `size` keys, the wanted one at a random place.
+
+    source : the key-value retrieval of Liu et al. 2024; each record becomes a passage of its own
+    """
+    questions, shown = [], {}
+    for number, (where, row) in enumerate(rows.lines(manifest.locate("kv_retrieval"))):
+        if number == n:
+            break
+        item = rows.check(_KeyValues, row, where)
+        records = [record for record in item.ordered_kv_records if record[0] != item.key][: size - 1]
+        name = data.question_id(item.key)
+        gold, *others = [
+            Passage(f"{name}-{i}", "", f"Key {key} has the value {value}.")
+            for i, (key, value) in enumerate([(item.key, item.value), *records])
+        ]
+        text = f"which value has key {item.key}"
+        questions.append(Question(name, text, (item.value,), "kv_retrieval", (gold,), tuple(others)))
+        mixed = np.random.default_rng([seed, number]).permutation(size)
+        shown[name] = tuple(np.array([gold, *others], dtype=object)[mixed])
+    return questions, shown
+
+
+def filled_up(questions: Sequence[Question], pool: Sequence[Passage], size: int) -> dict[str, tuple[Passage, ...]]:
+    """The passages that come with each question and, where these are fewer than `size`, BM25's best of the pool that hold no answer.
+
+    returns : per question id `size` passages, its own first
+    raises  : ValueError if the pool has too few others, or as `retrieve.hard_negatives`
+    source  : ours. HotpotQA's distractor setting has ten paragraphs a question, our copy of it five
+    """
+    own = {question.id: retrieve.own_passages(question) for question in questions}
+    short = [question for question in questions if len(own[question.id]) < size]
+    if not short:
+        return own
+
+    def others(question: Question) -> list[Passage]:
+        known = {passage.id for passage in own[question.id]}
+        return [passage for passage in pool if passage.id not in known]
+
+    most = size - min(len(own[question.id]) for question in short)
+    negatives = retrieve.hard_negatives(short, others, k=most)
+    return {name: (*passages, *negatives.get(name, ()))[:size] for name, passages in own.items()}

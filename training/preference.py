@@ -17,14 +17,15 @@ import adapter
 import state
 import torch
 
-from experiments import results
 from experiments.moi_cheaper.preference import preference_loss
-from experiments.moi_position import permutations, positions
-from rag_utils import data, prompts, retrieve
+from experiments.orders import companion_passages
+from experiments.table import kept
+from rag_utils import data, prompts
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
 from rag_utils.base.progress import track
 from rag_utils.engine import profiles, weights
+from rag_utils.measures.moi import parse, question_context
 
 CHAPTER, SCORES, SIZE = "08_moi_cheaper", "teacher", 5
 READ = prompts.load("read_plain")
@@ -174,17 +175,15 @@ def settings(given: list[str] | None = None) -> argparse.Namespace:
 
 def committed(limit: int | None = None) -> list[Example]:
     """The committed scores with the prompts they are of."""
-    table = results.load(CHAPTER, SCORES)[0].query("condition == 'train'")
-    pool = data.passages("companion")
+    table = kept(CHAPTER, SCORES).rows.query("condition == 'train'")
     questions = {question.id: question for question in data.load("companion")}
     asked = [questions[name] for name in dict.fromkeys(table["id"])][:limit]
-    run = retrieve.bm25(asked, pool, k=30)
-    shown = permutations.candidates(asked, run, {passage.id: passage for passage in pool}, size=SIZE)
+    shown, _ = companion_passages(asked, SIZE)
     examples = []
     for question in asked:
         part = table[table["id"] == question.id]
-        orders = [[shown[question.id][place] for place in permutations.parse(order)] for order in part["order"]]
-        contexts = tuple(positions.question_context(READ, passages) for passages in orders)
+        orders = [[shown[question.id][place] for place in parse(order)] for order in part["order"]]
+        contexts = tuple(question_context(READ, passages) for passages in orders)
         examples.append(Example(contexts, " " + question.text, tuple(part["query"])))
     return examples
 

@@ -5,24 +5,28 @@ by a softmax; what is minimised is how far the student's is from the teacher's (
 
 * a language model of any size with a low-rank adapter, the paper's: `training/preference.py`;
 * `Student`, which reads no text but the frozen embeddings of question and passages: an order scores sum_j a_j u_pi[j], with u a bilinear
-  form of the embeddings that begins as their cosine, and one position a for all questions (`train_student`).
+  form of the embeddings that begins as their cosine, and one position a for all questions: `training/student.py`.
 """
 
+import hashlib
 import json
-import os
-import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
-from rag_utils.base.cache import make_dir
+from rag_utils.base import checks
+from rag_utils.data import Question
+from rag_utils.measures.moi import Shown
+from rag_utils.retrieve import Encoder
 
 SCALE = 10.0  # by which cosines are multiplied at the beginning, to be of the size of nats
+Vectors = Mapping[
+    str, tuple[np.ndarray, np.ndarray]
+]  # question id -> embedding of the question, (d,), and of its passages, (N, d)
 
 
 def preference_loss(student, teacher, *, temperature: float = 1.0) -> torch.Tensor:
@@ -41,36 +45,14 @@ def preference_loss(student, teacher, *, temperature: float = 1.0) -> torch.Tens
     """
     student, teacher = (torch.as_tensor(values) for values in (student, teacher))
     if student.shape != teacher.shape or student.ndim not in (1, 2) or student.shape[-1] < 2:
-        raise ValueError(
-            f"student and teacher must be scores of the same 2 or more orders; got {tuple(student.shape)} and "
-            f"{tuple(teacher.shape)}"
-        )
+        got = f"{tuple(student.shape)} and {tuple(teacher.shape)}"
+        raise ValueError(f"student and teacher must be scores of the same 2 or more orders; got {got}")
     if not (torch.isfinite(student).all() and torch.isfinite(teacher).all()):
         raise ValueError("scores must be finite; got NaN or infinity")
-    if not 0 < temperature < float("inf"):
-        raise ValueError(f"temperature must be a finite number above 0; got {temperature}")
+    checks.number("temperature", temperature, above=0)
     wanted = torch.log_softmax(teacher.to(student.dtype) / temperature, dim=-1)
-    found = torch.log_softmax(student / temperature, dim=-1)
-    return (wanted.exp() * (wanted - found)).sum(dim=-1).mean()
-
-
-# --- embeddings as the student ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Preference:
-    """What a teacher says of one question, for a student that sees embeddings.
-
-    question : (d,) float
-    passages : (N, d) float
-    orders   : (m, L) int
-    scores   : (m,) float, the teacher's, nats
-    """
-
-    question: np.ndarray
-    passages: np.ndarray
-    orders: np.ndarray
-    scores: np.ndarray
+    said = torch.log_softmax(student / temperature, dim=-1)
+    return (wanted.exp() * (wanted - said)).sum(dim=-1).mean()
 
 
 class Student(torch.nn.Module):
@@ -100,94 +82,43 @@ class Student(torch.nn.Module):
     def scores(self, question: np.ndarray, passages: np.ndarray) -> np.ndarray:
         """`utility` of arrays."""
         with torch.no_grad():
-            return self.utility(
-                *(torch.as_tensor(values, dtype=torch.float32) for values in (question, passages))
-            ).numpy()
+            return self.utility(torch.tensor(np.float32(question)), torch.tensor(np.float32(passages))).numpy()
 
 
-def train_student(
-    examples: Sequence[Preference],
-    development: Sequence[Preference],
-    *,
-    rank: int = 8,
-    orders: int = 8,
-    epochs: int = 60,
-    batch: int = 4,
-    learning_rate: float = 1e-3,
-    weight_decay: float = 0.01,
-    seed: int = 0,
-) -> tuple[Student, list[dict]]:
-    """The student of the epoch with the least development loss, and the losses of every epoch, 0 being the beginning.
-
-    orders  : drawn anew from each question's in every epoch, at most those that it has
-    returns : (Student, rows with epoch, train and development: the mean loss over all orders, nats)
-    raises  : ValueError if there is nothing to train on or to choose by, or orders differ in length
-    source  : ours, with the paper's loss, batch and weight decay. Rate and epochs were set before any result was seen
-    """
-    if not examples or not development:
-        raise ValueError(f"wanted questions to train on and to choose by; got {len(examples)} and {len(development)}")
-    lengths = {one.orders.shape[1] for one in (*examples, *development)}
-    if len(lengths) != 1:
-        raise ValueError(f"orders must be of one length; got {sorted(lengths)}")
-    tensors = {part: [_tensors(one) for one in some] for part, some in (("train", examples), ("dev", development))}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        student = Student(len(examples[0].question), lengths.pop(), rank=rank)
-    optimizer = torch.optim.AdamW(student.parameters(), lr=learning_rate, weight_decay=weight_decay)
-    history, best = [], {}
-    for epoch in range(epochs + 1):
-        rng = random.Random(f"{seed}-{epoch}")
-        order = rng.sample(range(len(examples)), len(examples)) if epoch else []
-        for start in range(0, len(order), batch):
-            losses = []
-            for question, passages, some, wanted in (tensors["train"][i] for i in order[start : start + batch]):
-                drawn = torch.tensor(rng.sample(range(len(wanted)), min(orders, len(wanted))))
-                losses.append(preference_loss(student(question, passages, some[drawn]), wanted[drawn]))
-            optimizer.zero_grad()
-            torch.stack(losses).mean().backward()
-            optimizer.step()
-        history.append({"epoch": epoch, "train": _mean(student, tensors["train"])})
-        history[-1]["development"] = _mean(student, tensors["dev"])
-        if history[-1]["development"] <= min(row["development"] for row in history):
-            best = {name: tensor.detach().clone() for name, tensor in student.state_dict().items()}
-    student.load_state_dict(best)
-    return student, history
-
-
-def save_student(student: Student, path: Path, facts: dict) -> None:
-    """Weights as safetensors with what they were made from, at once or not at all."""
-    make_dir(path.parent)
-    partial = path.with_name(path.name + ".partial")
-    tensors = {name: tensor.contiguous() for name, tensor in student.state_dict().items()}
-    save_file(tensors, partial, metadata={"facts": json.dumps(facts, sort_keys=True)})
-    os.replace(partial, path)
-
-
-def load_student(path: Path) -> tuple[Student, dict]:
+def load_student(path: Path, sha256: str | None = None) -> tuple[Student, dict]:
     """The student and what it was made from.
 
-    raises : ValueError if the file is absent or damaged
+    sha256 : of the file as it should be; None: not compared
+    raises : ValueError if the file is absent, damaged or another one
     """
     try:
+        if sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+            raise ValueError("another checksum")
         with safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             facts = json.loads(file.metadata()["facts"])
-        size, rank = tensors["question_down"].shape
-        student = Student(size, len(tensors["place"]), rank=rank)
+        student = Student(len(tensors["question_down"]), len(tensors["place"]), rank=len(tensors["question_up"]))
         student.load_state_dict(tensors)
     except (OSError, SafetensorError, KeyError, TypeError, RuntimeError, ValueError) as error:
         raise ValueError(
-            f"{path.name} is absent or damaged ({type(error).__name__}); record the chapter again"
+            f"{path.name} is absent, damaged or not the one that the table student was made with"
         ) from error
     return student.eval(), facts
 
 
-def _tensors(one: Preference) -> tuple[torch.Tensor, ...]:
-    numbers = [torch.as_tensor(values, dtype=torch.float32) for values in (one.question, one.passages, one.scores)]
-    return numbers[0], numbers[1], torch.as_tensor(np.asarray(one.orders)), numbers[2]
+def vectors(encode: Encoder, questions: Sequence[Question], shown: Shown) -> Vectors:
+    """The embeddings of questions and passages; every distinct text is embedded once."""
+    texts = [text for one in questions for text in (one.text, *(passage.text for passage in shown[one.id]))]
+    distinct = list(dict.fromkeys(texts))
+    at = dict(zip(distinct, np.asarray(encode(distinct)), strict=True))
+    return {one.id: (at[one.text], np.array([at[passage.text] for passage in shown[one.id]])) for one in questions}
 
 
-def _mean(student: Student, examples) -> float:
-    with torch.no_grad():
-        losses = [preference_loss(student(q, p, orders), wanted) for q, p, orders, wanted in examples]
-    return float(torch.stack(losses).mean())
+def passage_scores(embedded: Vectors, student: Student) -> pd.DataFrame:
+    """What the encoder's own cosine and a student make of each passage: columns id, condition ("cosine" or "student"), rank, score."""
+    return pd.DataFrame(
+        {"id": name, "condition": who, "rank": place, "score": float(score)}
+        for name, (asked, passages) in embedded.items()
+        for who, scores in (("cosine", passages @ asked), ("student", student.scores(asked, passages)))
+        for place, score in enumerate(scores)
+    )

@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau
 
-from experiments.moi_position.position_fits import pooled_position
 from rag_utils import moi
 from rag_utils.base.names import check_name
+from rag_utils.measures.moi import pooled_position
+
+KINDS = ("random full", "cyclic", "cyclic pruned", "pruned", "pruned, too few", "pruned, equal")
 
 
 def tried(
@@ -14,12 +16,11 @@ def tried(
 ) -> pd.DataFrame:
     """Problems without noise and with known truth: does a fit find the ranking, and does it say whether it could?
 
-    kind    : "random full" (3 N orders), "cyclic", "cyclic pruned", "pruned" (3 N), "pruned, too few" (N), "pruned, equal"
+    kind    : of KINDS. Of random orders there are 3 N, N of "too few"; "equal" are the utilities
     returns : columns id, condition (the kind), identified, right and opposite (0 or 1: the ranking is the true one, is its reverse)
     """
-    kinds = ("random full", "cyclic", "cyclic pruned", "pruned", "pruned, too few", "pruned, equal")
-    check_name("kind", kind, kinds)
-    found = []
+    check_name("kind", kind, KINDS)
+    rows = []
     for number in range(times):
         rng = np.random.default_rng([seed, number])
         utility = np.ones(size) if kind == "pruned, equal" else rng.normal(size=size)
@@ -32,8 +33,8 @@ def tried(
         fit = moi.fit(orders, moi.predict(orders, position, utility), size, starts=starts, rng=rng)
         tau = _tau(fit.utility, utility)
         row = {"id": f"p{number}", "condition": kind.replace(",", ""), "identified": int(fit.identified)}
-        found.append(row | {"right": int(tau > 0.999), "opposite": int(tau < -0.999)})
-    return pd.DataFrame(found)
+        rows.append(row | {"right": int(tau > 0.999), "opposite": int(tau < -0.999)})
+    return pd.DataFrame(rows)
 
 
 def recovered(
@@ -44,7 +45,8 @@ def recovered(
     noise   : standard deviation of the error of a score, in standard deviations of the scores without it
     rising  : whether the position coefficients rise toward the question or fall
     returns : columns id, condition (the way) and tau; 12 orders, but for "calibrated" N pruned cyclic ones and a position from `dev` other
-              problems with 12 pruned random orders each
+              problems with 12 pruned random orders each. How often a fit begins anew hangs on rounding, so that no problem is drawn by the
+              generator of a fit
     """
     rng = np.random.default_rng([seed, int(rising), int(1000 * noise)])
     slope = np.linspace(1, 3, size) if rising else np.linspace(3, 1, size)
@@ -61,26 +63,23 @@ def recovered(
         orders = moi.random_orders(size, 12, prefix=prefix, rng=rng)
         others.append((orders, observed(orders, short)[1]))
     position, _ = pooled_position(others, size, seed=seed)
-    found = []
+    rows = []
     for number in range(times):
         full, pruned = moi.random_orders(size, 12, rng=rng), moi.random_orders(size, 12, prefix=prefix, rng=rng)
         cyclic = moi.cyclic_orders(size, prefix=prefix)
         utility, scores = observed(full, long)
         alone = utility + rng.normal(scale=1.0, size=size)
-        tau = {
-            "full, free": moi.fit(full, scores, size, starts=2, rng=rng).utility,
-            "full, decreasing": moi.fit(full, scores, size, sign="decreasing position", starts=2, rng=rng).utility,
-            "full, pointwise": moi.fit(
-                full, scores, size, sign="pointwise prior", pointwise=alone, starts=2, rng=rng
-            ).utility,
-        }
-        tau = {way: _tau(guess, utility) for way, guess in tau.items()}
+        signs = {"free": {}, "decreasing": {"sign": "decreasing position"}}
+        signs["pointwise"] = {"sign": "pointwise prior", "pointwise": alone}
+        tau = {}
+        for way, how in signs.items():
+            tau[f"full {way}"] = _tau(moi.fit(full, scores, size, **how, starts=2, rng=[seed, number]).utility, utility)
         utility, scores = observed(pruned, short)
-        tau["pruned"] = _tau(moi.fit(pruned, scores, size, starts=4, rng=rng).utility, utility)
+        tau["pruned"] = _tau(moi.fit(pruned, scores, size, starts=4, rng=[seed, number]).utility, utility)
         utility, scores = observed(cyclic, short)
         tau["calibrated"] = _tau(moi.solve_utility(cyclic, scores, size, position), utility)
-        found += [{"id": f"p{number}", "condition": way.replace(",", ""), "tau": value} for way, value in tau.items()]
-    return pd.DataFrame(found)
+        rows += [{"id": f"p{number}", "condition": way, "tau": value} for way, value in tau.items()]
+    return pd.DataFrame(rows)
 
 
 def _tau(guess: np.ndarray, truth: np.ndarray) -> float:

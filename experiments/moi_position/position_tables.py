@@ -1,81 +1,65 @@
-"""Answers by order as tables: one column per way of ordering, its mean, and what it gains over the average order."""
+"""Answers and first tokens by order, as the tables of chapter 7: places, equal replies, distances."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from experiments.moi_position.permutations import CYCLIC, parse
+from experiments.orders import ORACLE, VOTES, by_way, compared
 from rag_utils import answers, stats
-from rag_utils.page import report
+from rag_utils.base.names import check_name
+from rag_utils.data import Question
+from rag_utils.lm import LanguageModel
+from rag_utils.measures.moi import Orders, Shown, parse
+from rag_utils.prompts import Prompt
 
-AVERAGE, ORACLE, VOTES = "average order", "oracle", "self-consistency"
 NOWHERE = "nowhere"
 
 
-def by_question(said: pd.DataFrame, quantity: str) -> pd.DataFrame:
-    """One row per question, one column per way of ordering its passages.
+def with_gold(size: int, gold: Sequence[int], where: str) -> list[int]:
+    """The retriever's order with the gold passages moved together to one end, or into the middle: "first", "middle" or "last".
 
-    said     : columns id, condition, order and `quantity`, as `positions.answered` and `positions.votes` return them
-    returns  : the mean over the orders of a way; the cyclic orders, which put each passage in each place once, are called "average
-               order". In the last column, "oracle", the best of all orders that the question was asked with
-
-    >>> said = pd.DataFrame({"id": ["q", "q", "q"], "condition": ["MoI", "cyclic", "cyclic"], "order": ["0-1", "0-1", "1-0"]})
-    >>> by_question(said.assign(exact_match=[1.0, 1.0, 0.0]), "exact_match").loc["q"].to_dict()
-    {'MoI': 1.0, 'average order': 0.5, 'oracle': 1.0}
+    >>> with_gold(5, [3], "first"), with_gold(5, [0], "middle"), with_gold(5, [0, 3], "last")
+    ([3, 0, 1, 2, 4], [1, 2, 0, 3, 4], [1, 2, 4, 0, 3])
     """
-    ways = list(dict.fromkeys(said["condition"]))
-    wide = said.groupby(["id", "condition"], sort=False)[quantity].mean().unstack("condition")[ways]
-    best = said[said["condition"] != VOTES].groupby("id", sort=False)[quantity].max()
-    return wide.rename(columns={CYCLIC: AVERAGE}).assign(**{ORACLE: best}).rename_axis(columns=None)
+    check_name("place", where, ("first", "middle", "last"))
+    others = [place for place in range(size) if place not in set(gold)]
+    before = {"first": 0, "middle": len(others) // 2, "last": len(others)}[where]
+    return [*others[:before], *sorted(gold), *others[before:]]
 
 
-def compared(
-    said: pd.DataFrame, metrics: Mapping[str, str], *, resamples: int = stats.RESAMPLES, seed: int = 0
-) -> pd.DataFrame:
-    """Every way of ordering beside the average order, questions paired, the best first.
-
-    metrics : column of `said` -> title; the first is the one that is compared
-    returns : one row per way; columns gold (mean reciprocal rank of the first gold passage), one per metric (mean and interval over
-              questions), difference (of the first metric to the average order, with interval), Holm (p of the difference, adjusted for
-              the ways; the oracle looks at the answers and is not tested) and n
-    """
-    first = next(iter(metrics))
-    tables = {metric: by_question(said, metric) for metric in metrics}
-    base, again = tables[first][AVERAGE], {"resamples": resamples, "rng": seed}
-    gold = by_question(said, "gold").mean()
-    gaps = {way: stats.paired_difference(tables[first][way], base, **again) for way in tables[first]}
-    tested = [way for way in gaps if way not in (AVERAGE, ORACLE)]
-    adjusted = dict(zip(tested, stats.holm([gaps[way].p_value for way in tested]), strict=True))
-    found = {}
-    for way in tables[first].mean().sort_values(ascending=False, kind="stable").index:
-        row = {"gold": "–" if way in (VOTES, ORACLE) else f"{gold[way]:.2f}"}
-        row |= {title: f"{stats.mean_interval(tables[metric][way], **again)}" for metric, title in metrics.items()}
-        row |= {"difference": "–" if way == AVERAGE else f"{gaps[way]:+.2f}"}
-        found[way] = row | {"Holm": f"{adjusted[way]:.3f}" if way in adjusted else "–", "n": gaps[way].n}
-    return pd.DataFrame.from_dict(found, orient="index").rename_axis("order by")
+def reversed_orders(orders: Orders) -> dict[str, list[list[int]]]:
+    """The same orders from the last passage to the first."""
+    return {name: [list(order)[::-1] for order in every] for name, every in orders.items()}
 
 
-def by_place(said: pd.DataFrame, ids: Sequence[str], quantity: str, *, resamples: int, seed: int = 0) -> pd.DataFrame:
-    """The mean of a quantity by the place of the only gold passage, each order of a question counted once.
+def best_first(said: pd.DataFrame, metrics: Mapping[str, str], **again) -> pd.DataFrame:
+    """`orders.compared` of all ways, by the first metric and the best first, after the mean reciprocal rank of gold."""
+    tables = {metric: by_way(said, metric) for metric in (*metrics, "gold")}
+    first, gold = next(iter(metrics)), tables["gold"].mean()
+    ways = tables[first].mean().sort_values(ascending=False, kind="stable").index
+    ranks = {way: f"{gold[way]:.2f}" for way in ways if way not in (VOTES, ORACLE)}
+    return compared(tables, metrics, {"gold": ranks}, ways=list(ways), against=first, gain="difference", **again)
+
+
+def by_place(said: pd.DataFrame, ids: Sequence[str], metric: str, *, resamples: int, seed: int = 0) -> pd.DataFrame:
+    """The mean of a metric by the place of the only gold passage, each order of a question counted once.
 
     ids     : questions with one gold passage
     returns : rows place 1, 2, ...; columns value, low, high, n (orders). The interval draws questions
     """
     placed = said[said["id"].isin(set(ids)) & (said["gold"] > 0)].drop_duplicates(["id", "order"])
-    places = (1 / placed["gold"]).round().astype(int)
-    found = {}
-    for place, part in placed.groupby(places):
-        mean = stats.mean_interval(part[quantity], groups=part["id"], resamples=resamples, rng=seed)
-        found[place] = {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n}
-    return pd.DataFrame.from_dict(found, orient="index").rename_axis("place of gold")
+    rows = {}
+    for place, part in placed.groupby((1 / placed["gold"]).round().astype(int)):
+        mean = stats.mean_interval(part[metric], groups=part["id"], resamples=resamples, rng=seed)
+        rows[place] = {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("place of gold")
 
 
 def same_replies(said: pd.DataFrame) -> pd.DataFrame:
     """How often two orders of a question get the same reply, by the one place in which they agree and the passage that they show there.
 
-    said    : columns id, condition, order and reply, as `positions.answered` returns them; an order of a question counts once
+    said    : columns id, condition, order and reply, as `measures.moi.answered` returns them; an order of a question counts once
     returns : rows (id, passage), columns 1, 2, ...: the share of same replies, in normalised form, among the pairs of orders that show this
               passage in that place and agree in no other; column "nowhere": among those that agree in none, whatever the passage. NaN where
               there is no such pair
@@ -90,7 +74,7 @@ def same_replies(said: pd.DataFrame) -> pd.DataFrame:
     each = said[said["condition"] != VOTES].drop_duplicates(["id", "order"])
     if len(lengths := {len(parse(order)) for order in each["order"]}) != 1:
         raise ValueError(f"orders must be of one length, got lengths {sorted(lengths)}")
-    found = {}
+    shares = {}
     for name, part in each.groupby("id", sort=False):
         orders, replies = np.array([parse(order) for order in part["order"]]), part["reply"].map(answers.normalize)
         one, other = np.triu_indices(len(orders), 1)
@@ -99,31 +83,60 @@ def same_replies(said: pd.DataFrame) -> pd.DataFrame:
         for passage in range(orders.shape[1]):
             here = agree & once[:, None] & (orders[one] == passage)
             groups = {NOWHERE: ~agree.any(axis=1), **dict(enumerate(here.T, 1))}
-            found[name, passage] = {at: equal[rows].mean() if rows.any() else np.nan for at, rows in groups.items()}
-    return pd.DataFrame.from_dict(found, orient="index").rename_axis(["id", "passage"])
+            shares[name, passage] = {at: equal[rows].mean() if rows.any() else np.nan for at, rows in groups.items()}
+    return pd.DataFrame.from_dict(shares, orient="index").rename_axis(["id", "passage"])
 
 
-def claims(
-    gaps: Mapping[str, stats.Difference], published: Mapping[str, str | None], *, unparsed: int | None = None
-) -> pd.DataFrame:
-    """Differences that the paper says are above 0, beside what it prints, each with its verdict.
+def first_tokens(
+    reader: LanguageModel,
+    questions: Sequence[Question],
+    shown: Shown,
+    orders: Orders,
+    replies: Mapping[str, Sequence[str]],
+    *,
+    prompt: Prompt,
+) -> dict[str, np.ndarray]:
+    """How likely each order makes the first tokens of some replies.
 
-    gaps      : title -> A - B on a scale of 0 to 1, shown in points
-    published : title -> what is printed, None where nothing is; such a row has no verdict
-    unparsed  : empty replies behind the table, None if no reply had to be read
-    returns   : as `report.comparison_table`. The verdicts stand on p values adjusted by Holm for the rows that have one
-    raises    : ValueError if the titles differ
+    replies : per question id; each different first token is looked at once
+    returns : per question id (orders, tokens + 1), rows of sum 1; the last column is what is left for all other tokens
+    source  : MoI, appendix B and eq. 11. There all tokens of the vocabulary; one column for the rest makes a distance at most smaller
     """
-    if set(gaps) != set(published):
-        raise ValueError(f"differences and printed values must have the same titles, got {set(gaps) ^ set(published)}")
-    tested = [title for title in gaps if published[title] is not None]
-    adjusted = dict(zip(tested, stats.holm([gaps[title].p_value for title in tested]), strict=True)) if tested else {}
+    tables, pairs = {}, []
+    for question in questions:
+        said = [reply for reply in replies[question.id] if reply]
+        tokens = dict.fromkeys(reader.encode(" " + reply, context=False)[0] for reply in said)
+        for order in orders[question.id]:
+            text = prompt.fill(question=question.text, documents=[shown[question.id][place].text for place in order])
+            pairs += [(text, reader.tokenizer.decode([token])) for token in tokens]
+        tables[question.id] = (len(orders[question.id]), len(tokens))
+    nats = iter(np.array([values[0] for values in reader.log_likelihood(*map(list, zip(*pairs, strict=True)))]))
+    for name, shape in tables.items():
+        known = np.exp([[next(nats) for _ in range(shape[1])] for _ in range(shape[0])])
+        tables[name] = np.hstack([known, np.maximum(0, 1 - known.sum(axis=1, keepdims=True))])
+    return tables
+
+
+def distances(probabilities: Mapping[str, np.ndarray], orders: Orders) -> pd.DataFrame:
+    """The L1 distance of every two different orders of a question, and whether they begin with the same passage.
+
+    probabilities : as `first_tokens` returns them
+    returns       : columns id, run (the pair), same_first (bool), distance (0 .. 2, the unnamed tokens as one), at_most (0 .. 2) and known
+                    (share of probability in the named tokens). Over all tokens the distance is `distance` if each unnamed one changes in
+                    the same direction, `at_most` if none is likely under both orders, and between the two otherwise
+    source        : MoI, eq. 11 and Fig. 7; the bounds are ours
+
+    >>> table = distances({"q": np.array([[0.5, 0.5], [0.25, 0.75]])}, {"q": [[0, 1], [1, 0]]})
+    >>> table["distance"].item(), table["at_most"].item()
+    (0.5, 1.5)
+    """
     rows = []
-    for title, gap in gaps.items():
-        verdict = None
-        if title in adjusted:
-            gap = replace(gap, p_value=float(adjusted[title]))
-            verdict = report.claim_verdict(gap, direction="+", same_model=False, same_data=False)
-        estimate = {"estimate": gap, "published": published[title], "verdict": verdict, "unparsed": unparsed}
-        rows.append(report.Comparison(title, **estimate, scale=100, digits=1))
-    return report.comparison_table(rows)
+    for name, shares in probabilities.items():
+        of = [list(order) for order in orders[name]]
+        pairs = [(i, k) for i in range(len(of)) for k in range(i) if of[i] != of[k]]
+        for run, (i, k) in enumerate(pairs):
+            row = {"id": name, "run": run, "same_first": of[i][0] == of[k][0]}
+            row["distance"] = float(np.abs(shares[i] - shares[k]).sum())
+            row["at_most"] = row["distance"] + 2 * float(min(shares[i, -1], shares[k, -1]))
+            rows.append(row | {"known": float(1 - (shares[i, -1] + shares[k, -1]) / 2)})
+    return pd.DataFrame(rows)

@@ -1,160 +1,187 @@
-"""Rankings of passages that a model gives in words or several times over: reading one reply, and joining many rankings into one.
+"""Who ranks the passages how: from the scores of single passages, one by one, in words; and many rankings joined into one.
 
 Passages are numbered 0 .. N - 1 in the retriever's order; a ranking lists them best first. Wherever two are equally good the retriever's
-order decides.
+order decides. Where questions are ranked, the result is per question id one order in a list, as `measures.moi.answered` takes it.
 """
 
 import math
-import operator
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import permutations
 
 import numpy as np
+import pandas as pd
 
-MOST_FOR_KEMENY = 14  # passages; the search goes through every subset of them
+from experiments.orders import VOTES
+from rag_utils import answers, moi
+from rag_utils.base import checks
+from rag_utils.data import Question
+from rag_utils.lm import LanguageModel
+from rag_utils.measures.moi import (
+    ALONE,
+    CYCLIC,
+    PRUNED,
+    Orders,
+    Shown,
+    fitted,
+    judged,
+    label,
+    parse,
+    ranked,
+    saliencies,
+)
+from rag_utils.prompts import Prompt, prompt_text
+
+MOST_FOR_KEMENY = 8  # passages; the search goes through all their rankings
 
 
-@dataclass(frozen=True)
-class ListwiseReply:
-    """The ranking that a reply gives, completed, and what had to be repaired.
+def from_saliencies(
+    table: pd.DataFrame, *, size: int, fits: Mapping[str, pd.DataFrame] | None = None, seed: int = 0
+) -> dict[str, dict[str, list[list[int]]]]:
+    """The rankings that saliencies give, by name.
 
-    order        : tuple of int, every passage once, best first
-    missing      : int, passages that the reply does not name; they follow in the retriever's order
-    repeated     : int, times that a passage was named again; the first time counts
-    out_of_range : int, numbers that name no passage; they are left out
+    table   : as `saliencies` returns it, with `prior`, conditions "alone" and "pruned"
+    fits    : "MoI" and "MoI, prior", as `fitted` returns them for the pruned orders; None fits them here
+    returns : "retriever"; "random" (one order, drawn from the seed and the question's place in the table); pointwise "QG" (question
+              given the passage), "Bayes saliency" (times the passage's own probability) and "LongLLMLingua"; "MoI" (the fit to random
+              prefixes, without the prior) and "MoI, prior"
+    source  : MoI, eq. 1, section 3.1 and appendix C
     """
+    names = ("retriever", "random", "QG", "Bayes saliency", "LongLLMLingua")
+    rankings: dict[str, dict[str, list[list[int]]]] = {name: {} for name in names}
+    for number, (name, part) in enumerate(table[table["condition"] == ALONE].groupby("id", sort=False)):
+        drawn = moi.random_orders(size, 1, rng=[seed, number, 2])[0]
+        scores = (part["query"], part["query"] + part["passages"], part["information"])
+        orders = (np.arange(size), drawn, *(moi.rerank(values.to_numpy()) for values in scores))
+        for way, order in zip(names, orders, strict=True):
+            rankings[way][name] = [order.tolist()]
+    if fits is None:
+        how = {"size": size, "starts": 4, "seed": seed}
+        fits = {"MoI": fitted(table, PRUNED, **how), "MoI, prior": fitted(table, PRUNED, prior=True, **how)}
+    return rankings | {way: ranked(fit) for way, fit in fits.items()}
 
-    order: tuple[int, ...]
-    missing: int
-    repeated: int
-    out_of_range: int
 
-    @property
-    def repairs(self):
-        """How many entries were added or left out; 0 for a reply that ranks every passage once."""
-        return self.missing + self.repeated + self.out_of_range
+def sequential(reader: LanguageModel, questions: Sequence[Question], shown: Shown, *, prompt: Prompt) -> Orders:
+    """Bayes saliency +: the next passage is the one that, after those already chosen, makes question and passages together likeliest.
 
-
-def parse_listwise(reply, n):
-    """The ranking in a reply such as "[2] > [3] > [1]", completed in the retriever's order where it falls short.
-
-    reply   : str; passages are numbered from 1. If it has a number in square brackets, only such numbers count, else every whole number
-    n       : int, passages, 1 or more
-    returns : ListwiseReply, numbered from 0
-    raises  : ValueError if reply is not a string or n is not such a number
-    source  : the prompt and the rules of RankGPT (Sun et al. 2023): repetitions and numbers out of range go, passages left out are appended
-              in their first order. Deviation: there every digit of the reply counts, that of "the 3 passages" too
-
-    >>> parse_listwise("Of the 3 passages: [2] > [3] > [1]", 3).order
-    (1, 2, 0)
-    >>> bad = parse_listwise("[3] > [7] > [3]", 4)
-    >>> bad.order, bad.missing, bad.repeated, bad.out_of_range, bad.repairs
-    ((2, 0, 1, 3), 3, 1, 1, 5)
+    source : MoI, eq. 2 and appendix C (Merth et al. 2024). Deviation: the second factor there is given all N passages, the one in question
+             among them; here it is given those chosen before
     """
-    if not isinstance(reply, str):
-        raise ValueError(f"reply must be a string; got {reply!r}")
-    n = _whole("n", n, 1)
+    chosen: dict[str, list[int]] = {question.id: [] for question in questions}
+    size = max(len(shown[name]) for name in chosen)
+    for _ in range(size - 1):
+        tried = {name: [[*order, p] for p in range(size) if p not in order] for name, order in chosen.items()}
+        table = saliencies(reader, questions, shown, {"next": tried}, prompt=prompt)
+        table["score"] = table["query"] + table["passages"]
+        for name, part in table.groupby("id", sort=False):
+            chosen[name] = parse(part.sort_values("score", ascending=False, kind="stable")["order"].iloc[0])
+    return {name: [[*order, *(p for p in range(size) if p not in order)]] for name, order in chosen.items()}
+
+
+def listwise(
+    asker: LanguageModel, questions: Sequence[Question], shown: Shown, orders: Orders, *, prompt: Prompt
+) -> pd.DataFrame:
+    """The rankings that a model writes when it is shown the passages with numbers, in each of the orders.
+
+    prompt  : with the slots question and passages
+    returns : columns id, run, order (the ranking, in the retriever's numbers) and missing, repeated, out_of_range
+    source  : RankGPT (Sun et al. 2023), in our words; several orders: permutation self-consistency (Tang et al. 2024)
+    """
+    keys = [(question, run, order) for question in questions for run, order in enumerate(orders[question.id])]
+    texts = []
+    for question, _, order in keys:
+        lines = [f"[{i}] {' '.join(shown[question.id][place].text.split())}" for i, place in enumerate(order, 1)]
+        texts.append(prompt_text(asker, prompt, question, passages="\n".join(lines)))
+    rows = []
+    for (question, run, order), [said] in zip(keys, asker.generate(texts, max_new_tokens=30), strict=True):
+        places, repairs = parse_listwise(said.text, len(order))
+        rows.append({"id": question.id, "run": run, "order": label([order[place] for place in places])} | repairs)
+    return pd.DataFrame(rows)
+
+
+def parse_listwise(reply: str, n: int) -> tuple[list[int], dict[str, int]]:
+    """The ranking in a reply such as "[2] > [3] > [1]" of n passages, numbered from 1, and what had to be repaired in it.
+
+    returns : every passage once, best first; and how many are "missing" (they follow in the retriever's order), "repeated" (the first time
+              counts) and "out_of_range" (left out)
+    source  : the rules of RankGPT (Sun et al. 2023). Deviation: where the reply has a number in square brackets only such numbers count;
+              there every digit does, that of "the 3 passages" too
+
+    >>> parse_listwise("Of the 4 passages: [3] > [7] > [3]", 4)
+    ([2, 0, 1, 3], {'missing': 3, 'repeated': 1, 'out_of_range': 1})
+    """
+    reply, n = checks.text("reply", reply), checks.whole("n", n, least=1)
     digits = re.findall(r"\[\s*([0-9]+)\s*\]", reply) or re.findall(r"[0-9]+", reply)
     numbers = [int(text) if len(text) < 10 else 0 for text in digits]  # 0 names no passage
     valid = [number - 1 for number in numbers if 1 <= number <= n]
     named = list(dict.fromkeys(valid))
     rest = [passage for passage in range(n) if passage not in named]
-    return ListwiseReply(
-        order=(*named, *rest),
-        missing=len(rest),
-        repeated=len(valid) - len(named),
-        out_of_range=len(numbers) - len(valid),
-    )
+    repairs = {"missing": len(rest), "repeated": len(valid) - len(named), "out_of_range": len(numbers) - len(valid)}
+    return named + rest, repairs
 
 
-def kemeny(rankings):
-    """The ranking that disagrees with the given ones on the fewest pairs of passages, exactly.
+def kemeny(rankings) -> np.ndarray:
+    """The ranking that disagrees with the given ones on the fewest pairs of passages; of several the first in dictionary order.
 
-    rankings : (m, n) int, each row a permutation of 0 .. n - 1, best first; n at most 14
-    returns  : (n,) int, best first; of several such rankings the first in dictionary order, so that ties fall to the retriever
-    raises   : ValueError if rankings are not such
-    source   : permutation self-consistency (Tang et al. 2024), whose centre of the rankings is Kemeny's (1959). Exact by dynamic
-               programming over subsets, 2^n n steps
+    rankings : (m, n) int, each row a permutation of 0 .. n - 1, best first; n at most MOST_FOR_KEMENY
+    source   : permutation self-consistency (Tang et al. 2024), whose centre of the rankings is Kemeny's (1959), by trying all
 
     >>> kemeny([[0, 1, 2], [1, 2, 0], [1, 0, 2]])
     array([1, 0, 2])
     """
-    rankings = _rankings(rankings)
-    n = rankings.shape[1]
-    if n > MOST_FOR_KEMENY:
-        raise ValueError(f"rankings must be of at most {MOST_FOR_KEMENY} passages to be searched exactly; got {n}")
-    places = np.argsort(rankings, axis=1)
-    against = (places[:, :, None] > places[:, None, :]).sum(axis=0).tolist()  # [p][q]: rankings with q before p
-    cost, first = (
-        [0] * 2**n,
-        [0] * 2**n,
-    )  # of a set of passages: pairs in which it must disagree, and which passage then leads it
-    for held in range(1, 2**n):
-        members = [passage for passage in range(n) if held >> passage & 1]
-        costs = [cost[held & ~(1 << one)] + sum(against[one][other] for other in members) for one in members]
-        cost[held] = min(costs)
-        first[held] = members[costs.index(cost[held])]
-    order, held = [], 2**n - 1
-    while held:
-        order.append(first[held])
-        held &= ~(1 << first[held])
-    return np.array(order)
+    places = _places(rankings)
+    n = checks.whole("passages to be searched", places.shape[1], most=MOST_FOR_KEMENY)
+    against = (places[:, :, None] > places[:, None, :]).sum(axis=0)  # [p, q]: rankings with q before p
+    every = np.array(list(permutations(range(n))))
+    first, second = np.triu_indices(n, 1)
+    return every[against[every[:, first], every[:, second]].sum(axis=1).argmin()]
 
 
-def borda(rankings):
-    """The passages by their mean place in the rankings.
-
-    rankings : (m, n) int, as in `kemeny`, any n
-    returns  : (n,) int, best first; equal ones in the retriever's order
-    raises   : ValueError if rankings are not such
-    source   : Borda's count: a passage gets one point from each ranking for each passage behind it
+def borda(rankings) -> np.ndarray:
+    """The passages by their mean place in the rankings, which are as in `kemeny`, of any n.
 
     >>> borda([[0, 1, 2], [1, 2, 0], [1, 0, 2]])   # places from 0 add up to 3, 1 and 5
     array([1, 0, 2])
     """
-    return np.argsort(np.argsort(_rankings(rankings), axis=1).sum(axis=0), kind="stable")
+    return np.argsort(_places(rankings).sum(axis=0), kind="stable")
 
 
-def reciprocal_rank_fusion(rankings, *, k=60):
-    """The passages by the sum of 1 / (k + place) over the rankings, places from 1.
+def reciprocal_rank_fusion(rankings, *, k: float = 60) -> np.ndarray:
+    """The passages by the sum of 1 / (k + place) over the rankings, places from 1; rankings as in `kemeny`, of any n.
 
-    rankings : (m, n) int, as in `kemeny`, any n
-    k        : 0 and above; the larger, the less the first places count for
-    returns  : (n,) int, best first; equal ones in the retriever's order
-    raises   : ValueError if rankings are not such or k is not a finite number of 0 and above
-    source   : Cormack et al. 2009. Sums are rounded once, so that passages with the same places tie whatever the order of the rankings
+    k      : 0 and above; the larger, the less the first places count for
+    source : Cormack et al. 2009. Sums are rounded once, so that passages with the same places tie whatever the order of the rankings
 
     >>> reciprocal_rank_fusion([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
     array([0, 1, 2])
     """
-    if not 0 <= k < math.inf:
-        raise ValueError(f"k must be a finite number of 0 and above; got {k}")
-    places = 1 + np.argsort(_rankings(rankings), axis=1)
-    sums = np.array([math.fsum(column) for column in (1 / (k + places)).T])
-    return np.argsort(-sums, kind="stable")
+    shares = 1 / (checks.number("k", k, low=0) + 1 + _places(rankings))
+    return np.argsort([-math.fsum(column) for column in shares.T], kind="stable")
 
 
-def _whole(name, value, least):
-    try:
-        number = operator.index(value)
-    except TypeError as error:
-        raise ValueError(f"{name} must be an integer; got {value!r}") from error
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}; got {number}")
-    return number
+def votes(table: pd.DataFrame, questions: Sequence[Question]) -> pd.DataFrame:
+    """Self-consistency: the reply that most cyclic orders give, compared in normalised form, the earliest of equally frequent ones.
+
+    table   : as `measures.moi.answered` returns it
+    returns : rows of the same form, order "votes" and gold 0, as there is no order
+    source  : Wang et al. 2023, over orders as in MoI, appendix C, which takes 30 random ones
+    """
+    by_id, rows = {question.id: question for question in questions}, []
+    for name, part in table[table["condition"] == CYCLIC].sort_values("run").groupby("id", sort=False):
+        plain = part["reply"].map(answers.normalize)
+        best = Counter(plain).most_common(1)[0][0]  # of equal counts the first met
+        row = {"id": name, "condition": VOTES, "run": 0, "order": "votes", "gold": 0.0}
+        rows.append(row | judged(part["reply"][plain == best].iloc[0], by_id[name]))
+    return pd.DataFrame(rows)
 
 
-def _rankings(rankings):
-    """Rankings as an (m, n) int array of permutations."""
-    try:
-        rankings = np.asarray(rankings)
-    except ValueError as error:
-        raise ValueError("rankings must be rows of equal length; got a ragged list") from error
-    if rankings.ndim != 2 or not rankings.size or rankings.dtype.kind not in "iu":
-        raise ValueError(f"rankings must be (m, n) whole numbers; got shape {rankings.shape} of {rankings.dtype}")
+def _places(rankings) -> np.ndarray:
+    """(m, n): the place from 0 of each passage in each ranking; ValueError if a row is no permutation."""
+    rankings = checks.numbers("rankings", rankings, dimensions=2)
     wrong = (np.sort(rankings, axis=1) != np.arange(rankings.shape[1])).any(axis=1)
     if wrong.any():
         raise ValueError(
             f"rankings must each hold 0 to {rankings.shape[1] - 1} once; got {rankings[wrong][0].tolist()}"
         )
-    return rankings.astype(int)
+    return np.argsort(rankings, axis=1)

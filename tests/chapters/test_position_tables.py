@@ -1,13 +1,37 @@
-"""Tables of answers by order."""
+"""Tables of answers and first tokens by order."""
 
 from itertools import permutations
 
 import numpy as np
 import pandas as pd
 import pytest
+import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from experiments.moi_position import position_tables as tables
-from rag_utils import stats
+from experiments.orders import by_way
+from rag_utils import lm
+from rag_utils.data import Passage, Question
+from rag_utils.engine import weights
+from rag_utils.prompts import Prompt
+
+few = settings(deadline=None, derandomize=True, max_examples=30)
+
+
+@few
+@given(st.sets(st.integers(0, 5), min_size=1, max_size=3), st.sampled_from(["first", "middle", "last"]))
+def test_gold_moves_together_and_the_others_keep_their_order(gold, where):
+    order = tables.with_gold(6, sorted(gold), where)
+    assert sorted(order) == list(range(6))
+    assert [place for place in order if place not in gold] == sorted(set(range(6)) - gold)
+    first = order.index(min(gold))
+    assert order[first : first + len(gold)] == sorted(gold)
+    assert (first == 0) == (where == "first")
+
+
+def test_reversed_orders():
+    assert tables.reversed_orders({"q": [[2, 0, 1]]}) == {"q": [[1, 0, 2]]}
 
 
 @pytest.fixture
@@ -23,30 +47,13 @@ def said():
     return pd.DataFrame(rows, columns=columns).astype({"exact_match": float})
 
 
-def test_by_question_by_hand(said):
-    wide = tables.by_question(said, "exact_match")
-    assert list(wide.columns) == ["MoI", "QG", "average order", "self-consistency", "oracle"]
-    assert wide.loc["q1"].tolist() == pytest.approx([1, 0, 1 / 3, 1, 1])
-    assert wide["average order"].tolist() == pytest.approx([1 / 3, 2 / 3])
-
-
-def test_a_vote_is_no_order_that_the_oracle_could_choose(said):
-    said.loc[said["condition"] != "self-consistency", "exact_match"] = 0.0
-    wide = tables.by_question(said, "exact_match")
-    assert wide["self-consistency"].tolist() == [1, 1] and wide["oracle"].tolist() == [0, 0]
-
-
-def test_compared_is_paired_and_adjusted(said):
-    found = tables.compared(said, {"exact_match": "EM"}, resamples=200)
-    assert found.index[-1] in ("QG", "average order") and set(found["n"]) == {2}
-    wide = tables.by_question(said, "exact_match")
-    gap = stats.paired_difference(wide["MoI"], wide["average order"], resamples=200, rng=0)
-    assert found.loc["MoI", "difference"] == f"{gap:+.2f}"
-    ways = ["MoI", "QG", "self-consistency"]  # neither the average nor the oracle is tested
-    p = [stats.paired_difference(wide[way], wide["average order"], resamples=200, rng=0).p_value for way in ways]
-    assert found.loc[ways, "Holm"].tolist() == [f"{value:.3f}" for value in stats.holm(p)]
-    assert found.loc["oracle", "Holm"] == found.loc["average order", "Holm"] == "–"
-    assert found.loc["MoI", "gold"] == "1.00" and found.loc["self-consistency", "gold"] == "–"
+def test_the_best_way_comes_first_after_its_rank_of_gold(said):
+    table = tables.best_first(said, {"exact_match": "EM"}, resamples=200)
+    assert list(table) == ["gold", "EM", "difference", "Holm", "n"]
+    means = by_way(said, "exact_match").mean()
+    assert [means[way] for way in table.index] == sorted(means, reverse=True)
+    assert table.loc["MoI", "gold"] == "1.00" and table.loc["self-consistency", "gold"] == "–"
+    assert table.loc["oracle", "Holm"] == "–" != table.loc["self-consistency", "Holm"]
 
 
 def test_by_place_counts_an_order_once(said):
@@ -89,17 +96,50 @@ def test_without_the_passage_held_equal_a_place_would_be_seen_that_does_nothing(
     assert (found[1].mean() - found[2].mean()) > (matched[1] - matched[2]).mean()
 
 
-def test_claims_stand_on_adjusted_p_values():
-    rng = np.random.default_rng(0)
-    strong = stats.paired_difference(rng.random(60) + 0.5, rng.random(60), rng=0)
-    assert strong.p_value < 0.001
-    noise = rng.normal(size=40)
-    weak = stats.Difference(0.2, 0.01, 0.4, 40, 0.03)  # below 0.05 alone, not among three
-    none = stats.paired_difference(noise, noise[::-1], rng=0)
-    gaps = {"strong": strong, "weak": weak, "none": none, "untold": strong}
-    table = tables.claims(gaps, {"strong": "above", "weak": "above", "none": "above", "untold": None}, unparsed=3)
-    assert table["verdict"].tolist() == ["same direction", "undecided", "undecided", "–"]
-    alone = tables.claims({"weak": weak}, {"weak": "above"})
-    assert alone["verdict"].tolist() == ["same direction"]
-    with pytest.raises(ValueError, match="same titles"):
-        tables.claims(gaps, {"strong": "above"})
+def test_distances_by_hand():
+    orders = {"q": [[0, 1, 2], [0, 2, 1], [1, 0, 2], [0, 1, 2]]}
+    shares = {"q": np.array([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.1, 0.1, 0.8], [0.5, 0.3, 0.2]])}
+    table = tables.distances(shares, orders)
+    assert len(table) == 5  # the first order and the last are one
+    same = table[table["same_first"]]
+    assert same["distance"].tolist() == pytest.approx([0.2, 0.2])
+    other = table[~table["same_first"]]
+    assert other["distance"].tolist() == pytest.approx([1.2, 1.2, 1.2])
+    assert table["known"].iloc[0] == pytest.approx(0.8)
+    assert same["at_most"].tolist() == pytest.approx([0.6, 0.6])  # unnamed 0.2 and 0.2: as much again may differ
+    assert other["at_most"].tolist() == pytest.approx([1.6, 1.6, 1.6])
+
+
+@few
+@given(st.integers(3, 8), st.integers(1, 7), st.integers(0, 10**6))
+def test_the_distance_over_all_tokens_lies_between_the_bounds(tokens, named, seed):
+    """Whatever the unnamed tokens do; and taking their two rests for the truth alone would be wrong."""
+    named = min(named, tokens - 1)
+    rows = np.random.default_rng(seed).dirichlet(np.full(tokens, 0.4), size=2)
+    truth = np.abs(rows[0] - rows[1]).sum()
+    lumped = np.hstack([rows[:, :named], rows[:, named:].sum(axis=1, keepdims=True)])
+    found = tables.distances({"q": lumped}, {"q": [[0, 1], [1, 0]]}).iloc[0]
+    assert found["distance"] - 1e-9 <= truth <= found["at_most"] + 1e-9
+    assert 0 <= found["distance"] <= found["at_most"] <= 2 + 1e-9
+    if tokens - named == 1:
+        assert found["distance"] == pytest.approx(truth)  # one token without a name is known too
+
+
+def test_first_tokens_and_their_distances(tmp_path):
+    profile = tiny.llama(tmp_path)
+    reader = lm.LanguageModel(weights.load(profile), profile, mode="fresh")
+    prompt = Prompt("read", "$documents\nQ: $question\nA:", chat=False)
+    passages = tuple(Passage(name, "t", text) for name, text in (("a", "one"), ("b", "two two"), ("c", "three")))
+    questions = [Question(id=name, text="which?", answers=("two",), dataset="x", gold=passages[:1]) for name in "pq"]
+    orders = {name: [[0, 1, 2], [0, 2, 1], [1, 0, 2]] for name in "pq"}
+    replies, shown = {"p": ["two", "three", ""], "q": ["two"]}, dict.fromkeys("pq", passages)
+    both = tables.first_tokens(reader, questions, shown, orders, replies, prompt=prompt)
+    assert both["p"].shape == (3, 2)  # both begin with a space, one byte
+    assert both["p"].sum(axis=1) == pytest.approx(np.ones(3))
+    text = prompt.fill(question="which?", documents=["one", "three", "two two"])
+    [[nats]] = reader.log_likelihood([text], [" "])
+    assert both["p"][1, 0] == pytest.approx(np.exp(nats), rel=1e-4) and both["q"] == pytest.approx(both["p"], abs=1e-5)
+    table = tables.distances({"p": both["p"]}, orders)
+    assert table["same_first"].tolist() == [True, False, False]
+    assert table["distance"].between(0, 2).all()
+    assert table["distance"][0] == pytest.approx(2 * abs(both["p"][1, 0] - both["p"][0, 0]))

@@ -1,15 +1,19 @@
-"""Preference distillation: the loss by hand, a student that learns a known preference, what the cheap student keeps."""
+"""Preference distillation: the loss by hand, the student that reads embeddings, and its file."""
+
+import hashlib
+import json
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 from scipy.special import softmax
 from scipy.stats import entropy
 
 from experiments.moi_cheaper import preference
-from rag_utils import moi
+from rag_utils.data import Passage, Question
 
 few = settings(deadline=None, derandomize=True, max_examples=40)
 scores = st.lists(st.floats(-30, 30), min_size=2, max_size=6)
@@ -64,86 +68,46 @@ def test_what_are_no_scores_is_refused(student, teacher, options, words):
 # --- embeddings as the student ---------------------------------------------------------------------
 
 
-def taught(n, *, seed, size=12):
-    """Questions whose teacher likes what is along a direction that the cosine does not see."""
-    rng, found = np.random.default_rng(seed), []
-    turned = np.roll(np.eye(size), 1, axis=0)
-    for _ in range(n):
-        asked, passages = rng.normal(size=size), rng.normal(size=(5, size))
-        asked, passages = asked / np.linalg.norm(asked), passages / np.linalg.norm(passages, axis=1, keepdims=True)
-        orders = moi.random_orders(5, 15, prefix=3, rng=rng)
-        utility = 12 * passages @ turned @ asked
-        found.append(preference.Preference(asked, passages, orders, moi.predict(orders, [0.6, 0.3, 0.1], utility)))
-    return found
-
-
-def loss_of(student, examples):
-    """The mean loss over questions and all their orders."""
-    losses = []
-    for one in examples:
-        said = student(
-            *(torch.as_tensor(part, dtype=torch.float32) for part in (one.question, one.passages)),
-            torch.as_tensor(one.orders),
-        )
-        losses.append(preference.preference_loss(said, torch.as_tensor(one.scores, dtype=torch.float32)).item())
-    return np.mean(losses)
-
-
 def test_a_new_student_is_the_cosine():
-    one = taught(1, seed=0)[0]
-    student = preference.Student(12, 3)
-    cosine = one.passages @ one.question
-    assert student.scores(one.question, one.passages) == pytest.approx(preference.SCALE * cosine, abs=1e-4)
+    rng, student = np.random.default_rng(0), preference.Student(12, 3)
+    asked, passages = rng.normal(size=12), rng.normal(size=(5, 12))
+    cosine = passages @ asked
+    assert student.scores(asked, passages) == pytest.approx(preference.SCALE * cosine, abs=1e-4)
     position = torch.softmax(student.place, 0)
     assert position.tolist() == pytest.approx([1 / 3] * 3)
 
 
-@pytest.fixture(scope="module")
-def learnt():
-    return preference.train_student(taught(50, seed=1), taught(20, seed=2), epochs=20, learning_rate=1e-2)
+def encode(texts):
+    return np.array([np.roll(np.eye(8)[len(text) % 8], 1) for text in texts], dtype=np.float32)
 
 
-def test_a_student_learns_what_the_teacher_prefers_and_where_it_looks(learnt):
-    student, history = learnt
-    assert history[-1]["train"] < history[5]["train"] < history[0]["train"]
-    unseen = taught(20, seed=3)
-    before = loss_of(preference.Student(12, 3), unseen)
-    assert loss_of(student, unseen) < 0.6 * before
-    position = torch.softmax(student.place, 0).tolist()
-    assert position[0] > position[1] > position[2]
+def test_every_text_is_embedded_once_and_scored_by_cosine_and_student():
+    passages = tuple(Passage(name, "t", text) for name, text in (("a", "one"), ("b", "two two"), ("c", "one")))
+    asked = [Question(id=name, text="three", answers=("x",), dataset="d", gold=passages[:1]) for name in "pq"]
+    seen = []
+    embedded = preference.vectors(
+        lambda texts: (seen.extend(texts), encode(texts))[1], asked, dict.fromkeys("pq", passages)
+    )
+    assert sorted(seen) == ["one", "three", "two two"] and embedded["p"][1].shape == (3, 8)
+    student = preference.Student(8, 2)
+    rows = preference.passage_scores(embedded, student).set_index(["id", "condition", "rank"])["score"]
+    question, vectors = embedded["q"]
+    assert rows["q", "cosine"].tolist() == pytest.approx((vectors @ question).tolist())
+    assert rows["q", "student"].tolist() == pytest.approx(student.scores(question, vectors).tolist())
 
 
-def test_the_epoch_with_the_least_development_loss_is_kept(learnt):
-    student, history = learnt
-    least = min(row["development"] for row in history)
-    assert loss_of(student, taught(20, seed=2)) == pytest.approx(least, abs=1e-5)
-
-
-def test_training_twice_gives_the_same_and_leaves_the_generator_alone():
-    torch.manual_seed(5)
-    wanted = torch.rand(1).item()
-    torch.manual_seed(5)
-    pair = [preference.train_student(taught(8, seed=1), taught(4, seed=2), epochs=2)[0] for _ in range(2)]
-    assert torch.rand(1).item() == wanted
-    assert all(torch.equal(a, b) for a, b in zip(pair[0].parameters(), pair[1].parameters(), strict=True))
-
-
-def test_a_student_is_read_back_and_a_damaged_one_is_named(learnt, tmp_path):
-    path = tmp_path / "student.safetensors"
-    preference.save_student(learnt[0], path, {"rank": 8})
-    student, facts = preference.load_student(path)
-    one = taught(1, seed=4)[0]
-    assert facts == {"rank": 8} and not list(tmp_path.glob("*.partial"))
-    assert (student.scores(one.question, one.passages) == learnt[0].scores(one.question, one.passages)).all()
+def test_a_student_is_read_back_and_another_or_a_damaged_one_is_refused(tmp_path):
+    path, student = tmp_path / "student.safetensors", preference.Student(12, 3, rank=2)
+    save_file(student.state_dict(), path, metadata={"facts": json.dumps({"rank": 2})})
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    again, facts = preference.load_student(path, sha256)
+    assert facts == {"rank": 2}
+    assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in student.state_dict().items())
+    save_file(preference.Student(12, 3, rank=2).state_dict(), path, metadata={"facts": json.dumps({"rank": 2})})
+    preference.load_student(path)
+    with pytest.raises(ValueError, match=r"student\.safetensors is absent, damaged or not the one"):
+        preference.load_student(path, sha256)  # sound, and another one
     path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(ValueError, match=r"student\.safetensors is absent or damaged"):
-        preference.load_student(path)
-
-
-def test_orders_of_two_lengths_and_no_questions_are_refused():
-    one = taught(1, seed=0)[0]
-    other = preference.Preference(one.question, one.passages, one.orders[:, :2], one.scores)
-    with pytest.raises(ValueError, match=r"one length; got \[2, 3\]"):
-        preference.train_student([one], [other])
-    with pytest.raises(ValueError, match="got 1 and 0"):
-        preference.train_student([one], [])
+    for there in (path, tmp_path / "absent.safetensors"):
+        with pytest.raises(ValueError, match="is absent, damaged or not the one"):
+            preference.load_student(there)

@@ -1,7 +1,5 @@
 """Cheaper orders: which are proposed, what they cost, and rankings of invented scores."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.moi_cheaper import savings
-from experiments.moi_cheaper.preference import Student
-from experiments.moi_position.permutations import label, parse
 from rag_utils import lm, moi
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
+from rag_utils.measures.moi import label, problems, propose
 from rag_utils.prompts import Prompt
 
 READ = Prompt("read", "$documents\nQ: $question\nA:", chat=False)
@@ -73,13 +70,13 @@ def test_known_utilities_are_ranked_by_every_way_that_settles_them(seed):
     sets = savings.proposed(["q"], 5, prefix=3, lengths={"q": 2}, seed=seed)
     table = scored(sets, utility, position)
     short = {n: np.array(position[:n]) / sum(position[:n]) for n in (2, 3)}
-    found = savings.ranked(table, n=5, positions=short, starts=2).set_index("condition")
+    found = savings.rankings(table, short, size=5).set_index("condition")
     truth = label(moi.rerank(utility))
     for way in ("fixed calibrated", "variable calibrated", "QG"):
         assert found.loc[way, "order"] == truth and found.loc[way, "identified"] == 1
     if found.loc["3N pruned", "identified"]:
         assert found.loc["3N pruned", "order"] == truth
-    assert (found.loc[list(savings.PRINTED), "identified"] == 0).all()
+    assert (found.loc[list(savings.WAYS)[:4], "identified"] == 0).all()  # those of the paper
 
 
 def test_a_wrong_position_ranks_wrongly_and_one_that_settles_nothing_leaves_the_retriever():
@@ -88,8 +85,7 @@ def test_a_wrong_position_ranks_wrongly_and_one_that_settles_nothing_leaves_the_
     table = scored({name: sets[name] for name in ("cyclic pruned", "alone")}, utility, position)
     names = {"right": [0.7, 0.3], "turned": [0.3, 0.7], "even": [0.5, 0.5]}
     found = {
-        name: savings.ranked(table, n=4, positions={2: np.array(a)}, starts=1).set_index("condition")
-        for name, a in names.items()
+        name: savings.rankings(table, {2: np.array(a)}, size=4).set_index("condition") for name, a in names.items()
     }
     truth = label(moi.rerank(utility))
     assert found["right"].loc["fixed calibrated", "order"] == truth != found["turned"].loc["fixed calibrated", "order"]
@@ -97,54 +93,31 @@ def test_a_wrong_position_ranks_wrongly_and_one_that_settles_nothing_leaves_the_
 
 
 def test_a_position_is_found_from_other_questions():
-    orders = savings.random_orders([f"d{i}" for i in range(6)], 5, seed=3)
-    sets, rng, tables = savings.pruned_sets(orders, [2, 3]), np.random.default_rng(0), []
-    for name in orders:
-        mine = {one: {name: some[name]} for one, some in sets.items()}
+    sets = propose([f"d{i}" for i in range(6)], 5, {"pruned 2": 2, "pruned 3": 3}, drawn=15, seed=3)
+    rng, tables = np.random.default_rng(0), []
+    for name in sets["pruned 2"]:
+        mine = {one: {name: orders[name]} for one, orders in sets.items()}
         tables.append(scored(mine, rng.normal(size=5), [0.5, 0.3, 0.2]))
-    found = savings.calibration(pd.concat(tables), [2, 3], n=5)
+    found = savings.calibration(pd.concat(tables), [2, 3], size=5)
     assert found[3] == pytest.approx([0.5, 0.3, 0.2], abs=1e-4) and found[2] == pytest.approx([0.625, 0.375], abs=1e-4)
-    with pytest.raises(ValueError, match="below the number of passages, 5; got 5"):
-        savings.calibration(pd.concat(tables), [5], n=5)
+    with pytest.raises(ValueError, match=r"lengths must be .*at most 4; got 5"):
+        savings.calibration(pd.concat(tables), [5], size=5)
+
+
+def test_alone_is_ranked_by_its_scores():
+    table = scored(propose(["q"], 4, {"alone": 1}), [0.3, 0.1, 0.9, 0.3], [1.0])
+    [(orders, scores)] = problems(table, "alone").values()
+    [row] = savings.rankings(table, {}, size=4).to_dict("records")
+    assert row["order"] == label(moi.rerank(scores[np.argsort(orders[:, 0])])) == "2-0-3-1"  # a tie: the retriever
+    assert (row["condition"], row["identified"]) == ("QG", 1)
 
 
 def test_scores_are_ranked_with_ties_in_the_retrievers_order():
     rows = [{"id": "q", "condition": "cosine", "rank": r, "score": s} for r, s in ((2, 0.5), (0, 0.5), (1, 0.9))]
     found = savings.by_score(pd.DataFrame(rows))
     assert found["order"].item() == "1-0-2"
-    assert savings.as_orders(found) == {"cosine": {"q": [[1, 0, 2]]}}
 
 
 def test_the_set_behind_a_way():
     assert savings.set_of("agent fixed calibrated") == "cyclic pruned" == savings.set_of("fixed")
     assert savings.set_of("student") is None
-
-
-def test_every_way_on_a_benchmark_gives_numbers_only(reader, monkeypatch):
-    monkeypatch.setattr(savings, "benchmark_passages", lambda *_, **__: ([QUESTION], SHOWN))
-
-    class Entry:
-        source, sha256 = "s", "0"
-
-    monkeypatch.setattr(savings.manifest, "entries", lambda: {"b": Entry})
-    student = Student(8, 2)
-
-    def encode(texts):
-        return np.array([np.roll(np.eye(8)[len(text) % 8], 1) for text in texts], dtype=np.float32)
-
-    def score(questions, shown):
-        return savings.passage_scores(savings.vectors(encode, questions, shown), student)
-
-    places = {who: {2: np.array([0.6, 0.4])} for who in ("reader", "agent")}
-    how = {"prompt": READ, "positions": places, "score": score, "passages": 4, "prefix": 2, "max_new_tokens": 3}
-    rows, facts = savings.benchmark(reader, reader, "b", 1, **how)
-    assert "reply" not in rows and facts["questions"] == 1
-    asked = set(rows["condition"])
-    assert {"3N random", "agent 3N pruned", "agent QG", "student", "cosine", "retriever", "cyclic"} <= asked
-    assert not {"variable", "variable calibrated"} & asked
-    one = rows.set_index("condition")
-    assert one.loc["agent fixed calibrated", "distinct"] == one.loc["fixed", "distinct"] > 0
-    assert one.loc["agent QG", "order"] == one.loc["QG", "order"] and np.isnan(one.loc["student", "distinct"])
-    for order in rows["order"]:
-        assert sorted(parse(order)) == [0, 1, 2, 3]
-    json.dumps(facts)

@@ -11,7 +11,7 @@ import tiny
 import torch
 from preference import Example, Recipe
 
-from experiments import results
+from experiments.table import Kept
 from rag_utils.engine import weights
 
 EXAMPLES = [Example(("a b c", "b c a", "c a b"), f" q{i}?", (0.0, 3.0, -2.0 + i % 2)) for i in range(6)]
@@ -86,7 +86,7 @@ def test_the_script_reads_the_committed_scores_and_saves_an_adapter(small, tmp_p
         for condition in ("train", "pruned 3")
         for run, order in enumerate(("0-1-2", "3-0-4", "2-4-1"))
     ]
-    monkeypatch.setattr(results, "load", lambda *_: (pd.DataFrame(rows), {}))
+    monkeypatch.setattr(preference, "kept", lambda *_: Kept(pd.DataFrame(rows), "x", {}, {}))
     found = preference.committed()
     assert len(found) == 3 and all(len(one.contexts) == 3 and one.scores == (-10.0, -11.0, -12.0) for one in found)
     assert all(context.count("Document:") == 3 for one in found for context in one.contexts)

@@ -1,0 +1,100 @@
+"""Ways of ordering beside each other: means by question, gains that are paired and adjusted, claims with their verdicts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kendalltau
+
+from experiments import orders
+from rag_utils import moi, stats
+
+few = settings(deadline=None, derandomize=True, max_examples=30)
+
+
+@pytest.fixture
+def said():
+    """Two questions, two ways and three cyclic orders; the vote is a row without an order."""
+    rows = []
+    for name, ways in {"q1": (1, 0, (1, 0, 0)), "q2": (1, 1, (1, 1, 0))}.items():
+        rows += [(name, "MoI", 0, "0-1-2", 1.0, ways[0]), (name, "QG", 0, "2-1-0", 1 / 3, ways[1])]
+        cyclic = zip(("0-1-2", "1-2-0", "2-0-1"), (1.0, 1 / 3, 1 / 2), ways[2], strict=True)
+        rows += [(name, "cyclic", run, *one) for run, one in enumerate(cyclic)]
+        rows.append((name, "self-consistency", 0, "votes", 0.0, 1))
+    columns = ["id", "condition", "run", "order", "gold", "exact_match"]
+    return pd.DataFrame(rows, columns=columns).astype({"exact_match": float})
+
+
+def test_by_way_by_hand(said):
+    wide = orders.by_way(said, "exact_match")
+    assert list(wide.columns) == ["MoI", "QG", "average order", "self-consistency", "oracle"]
+    assert wide.loc["q1"].tolist() == pytest.approx([1, 0, 1 / 3, 1, 1])
+    assert wide["average order"].tolist() == pytest.approx([1 / 3, 2 / 3])
+    mixed = orders.by_way(said.sample(frac=1, random_state=1), "exact_match")
+    assert mixed.loc[wide.index, wide.columns].equals(wide)  # whatever the order of the rows
+
+
+def test_a_vote_is_no_order_that_the_oracle_could_choose(said):
+    said.loc[said["condition"] != "self-consistency", "exact_match"] = 0.0
+    wide = orders.by_way(said, "exact_match")
+    assert wide["self-consistency"].tolist() == [1, 1] and wide["oracle"].tolist() == [0, 0]
+
+
+def test_gains_are_paired_and_adjusted_in_the_order_given(said):
+    tables = {metric: orders.by_way(said, metric) for metric in ("exact_match", "gold")}
+    ways = ["average order", "QG", "absent", "MoI", "oracle"]
+    metrics, first = {"gold": "rank of gold", "exact_match": "EM"}, {"k tokens": {"QG": "0.50", "absent": "9"}}
+    table = orders.compared(tables, metrics, first, ways=ways, resamples=200)
+    assert list(table.index) == ["average order", "QG", "MoI", "oracle"] and set(table["n"]) == {2}
+    assert list(table) == ["k tokens", "rank of gold", "EM", "EM gain", "Holm", "n"]
+    base = tables["exact_match"]["average order"]
+    gap = stats.paired_difference(tables["exact_match"]["MoI"], base, resamples=200, rng=0)
+    assert table.loc["MoI", "EM gain"] == f"{gap:+.2f}" and table.loc["average order", "EM gain"] == "–"
+    p = [
+        stats.paired_difference(tables["exact_match"][way], base, resamples=200, rng=0).p_value for way in ("QG", "MoI")
+    ]
+    assert table.loc[["QG", "MoI"], "Holm"].tolist() == [f"{value:.3f}" for value in stats.holm(p)]
+    assert table.loc["oracle", "Holm"] == table.loc["average order", "Holm"] == "–"  # neither is tested
+    assert table["k tokens"].tolist() == ["–", "0.50", "–", "–"]
+
+
+def test_claims_stand_on_adjusted_p_values():
+    rng = np.random.default_rng(0)
+    strong = stats.paired_difference(rng.random(60) + 0.5, rng.random(60), rng=0)
+    assert strong.p_value < 0.001
+    noise = rng.normal(size=40)
+    weak = stats.Difference(0.2, 0.01, 0.4, 40, 0.03)  # below 0.05 alone, not among three
+    none = stats.paired_difference(noise, noise[::-1], rng=0)
+    gaps = {"untold": strong, "strong": strong, "weak": weak, "none": none}
+    printed = {"strong": "above", "weak": "above", "none": "above", "untold": None}
+    table = orders.claims(gaps, printed, unparsed=3)
+    assert table["verdict"].tolist() == ["–", "same direction", "undecided", "undecided"]
+    assert orders.claims({"weak": weak}, {"weak": "above"})["verdict"].tolist() == ["same direction"]
+    assert orders.claims({"weak": weak}, {"weak": None})["verdict"].tolist() == ["–"]
+    with pytest.raises(ValueError, match="same titles"):
+        orders.claims(gaps, {"strong": "above"})
+
+
+def test_tau_by_hand():
+    assert orders.tau([0, 1, 2, 3], [0, 1, 2, 3]) == 1
+    # of the pairs of 2-0-1 against 0-1-2 only 0 before 1 agrees: (1 - 2) / 3
+    assert orders.tau([2, 0, 1], [0, 1, 2]) == pytest.approx(-1 / 3)
+    one, other = [1, 2, 3, 0], [1, 0, 2, 3]  # disagree on 0 before 2 and 0 before 3 only
+    assert orders.tau(one, other) == pytest.approx((4 - 2) / 6)
+    assert kendalltau(one, other).statistic == pytest.approx((2 - 4) / 6)  # the lists read as numbers
+
+
+@few
+@given(st.permutations(range(5)), st.permutations(range(5)))
+def test_tau_has_no_direction_and_turns_with_a_ranking(one, other):
+    tau = orders.tau(one, other)
+    assert orders.tau(other, one) == pytest.approx(tau) and orders.tau(one[::-1], other) == pytest.approx(-tau)
+
+
+def test_the_corpus_shows_gold_among_bm25s_best():
+    question = next(one for one in orders.data.load("companion") if len(one.gold) == 2)
+    shown, run = orders.companion_passages([question], 4)
+    assert {one.id for one in question.gold} <= {one.id for one in shown[question.id]} and len(shown[question.id]) == 4
+    scores = [run[question.id].get(one.id, 0.0) for one in shown[question.id]]
+    assert orders.lengths(shown, run, temperature=2.0) == {question.id: moi.prefix_length(scores, temperature=2.0)}

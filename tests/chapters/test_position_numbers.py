@@ -1,0 +1,138 @@
+"""What chapter 7 keeps as numbers, in small: no text, each question by itself, and the taught functions behind it."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import tiny
+
+from experiments import asking, benchmarks
+from experiments.moi_position import position_numbers as numbers
+from experiments.moi_position import position_simulation as simulation
+from experiments.table import text_of
+from rag_utils import lm, moi
+from rag_utils.engine import weights
+from rag_utils.measures import moi as measure
+
+THREE = {"size": 3, "prefix": 2, "drawn": 6, "seed": 0}
+
+
+@pytest.fixture
+def reader(tmp_path, monkeypatch):
+    profile = tiny.llama(tmp_path)
+    reader = lm.LanguageModel(weights.load(profile), profile, mode="fresh")
+    monkeypatch.setattr(asking, "reader", lambda profile, mode, chapter=None: reader)
+    return reader
+
+
+@pytest.fixture
+def keys(tmp_path, monkeypatch):
+    """Three questions for the value of a key among five."""
+    file = tmp_path / "keys.jsonl"
+    records = [[f"k{i}", f"v{i}"] for i in range(5)]
+    rows = [{"ordered_kv_records": records, "key": key, "value": value} for key, value in records[:3]]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr(benchmarks.manifest, "locate", lambda name: file)
+    how = {"mode": "fresh", "profile": "x", "prompt": "read_plain", "dataset": "kv_retrieval", "orders": THREE}
+    return how | {"questions": 3, "max_new_tokens": 2}
+
+
+def test_a_benchmark_gives_numbers_and_no_text(reader, keys):
+    rows, facts = numbers.orders_read(**keys)
+    assert facts["questions"] == 3 and facts["sha256"] == benchmarks.source("kv_retrieval")["sha256"]
+    assert facts["fingerprints"] == {reader.profile.name: reader.fingerprint} and "reply" not in rows
+    text_of("kv", rows)  # may be kept
+    first = rows["id"].iloc[0]
+    assert rows.groupby("id")["condition"].value_counts()[first]["pruned"] == 6
+    gold = rows[rows["condition"] == "answer gold first"]
+    assert gold["gold"].tolist() == [1.0] * 3 and gold["exact_match"].notna().all()
+    assert not rows.duplicated(["id", "condition", "run"]).any()
+    assert not rows.select_dtypes(exclude="number").stack().str.contains("value|Key").any()
+    reversed_ones = rows[rows["condition"] == "answer retriever reversed"]
+    assert reversed_ones["order"].tolist() == ["2-1-0"] * 3
+    votes = rows[rows["condition"] == "answer self-consistency"]
+    assert len(votes) == 3 and set(rows.loc[rows["condition"] == "answer cyclic", "run"]) == {0, 1, 2}
+
+
+def test_the_first_questions_alone_give_the_same_rows(reader, keys):
+    rows, _ = numbers.orders_read(**keys)
+    part, facts = numbers.orders_read(**keys, few=1)
+    assert facts["questions"] == 1
+    whole = rows[rows["id"] == part["id"].iloc[0]].reset_index(drop=True)
+    pd.testing.assert_frame_equal(part, whole, atol=1e-4)
+    without, _ = numbers.orders_read(**keys | {"max_new_tokens": None})
+    assert set(without["condition"]) == {"alone", "pruned"}
+
+
+def test_corpus_questions_are_half_real_half_invented_and_spread():
+    chosen = numbers.chosen("bridge", 6)
+    assert [question.kind for question in chosen] == ["real"] * 3 + ["invented"] * 3
+    assert {question.split for question in chosen} <= {"test", "train"}
+    assert all(question.split == "dev" for question in numbers.chosen("single", 4, ["dev"]))
+    assert numbers.spread(range(10), 3) == [0, 3, 6] and numbers.spread(range(2), 3) == [0, 1]
+
+
+def test_fits_are_those_of_each_table_with_and_without_the_passages(monkeypatch, reader):
+    rng, utility = np.random.default_rng(0), {"q1": [0.1, 0.9, 0.4], "q2": [0.7, 0.2, 0.3]}
+    sets = measure.propose(list(utility), 3, {"pruned": 2}, drawn=9)["pruned"]
+    table = pd.DataFrame(
+        {"id": name, "condition": "pruned", "order": measure.label(order), "passages": -30 - rng.random()}
+        | {"query": float(moi.predict([order], [0.7, 0.3], utility[name])[0]) - 9}
+        for name, orders in sets.items()
+        for order in orders
+    )
+    asked = []
+    monkeypatch.setattr(numbers, "rows_of", lambda entry, **how: (asked.append((entry["title"], how)), table)[1])
+    entries = [{"title": "NQ", "orders": THREE}, {"title": "NQ N 10", "orders": THREE}]
+    how = {"mode": "replay", "profile": "x", "prompt": "read_plain"}
+    rows, _ = numbers.fits(**how, entries=entries, starts=4, seed=0)
+    assert [title for title, _ in asked] == ["NQ", "NQ N 10"] and all(given == how for _, given in asked)
+    assert rows.groupby(["condition", "run"]).size().to_dict() == {
+        (title, run): 2 for title in ("NQ", "NQ N 10") for run in (0, 1)
+    }
+    plain = measure.fitted(table, "pruned", size=3, starts=4)
+    assert rows[(rows["condition"] == "NQ") & (rows["run"] == 0)][list(plain)].reset_index(drop=True).equals(plain)
+    assert (rows.loc[rows["run"] == 0, "residual"] < 1e-6).all() and (
+        rows.loc[rows["run"] == 1, "residual"] > 0.01
+    ).all()
+
+
+def test_one_by_one_ranks_every_question_of_the_corpus(reader, monkeypatch):
+    def backwards(reader, questions, shown, *, prompt):
+        return {one.id: [list(range(len(shown[one.id])))[::-1]] for one in questions}
+
+    monkeypatch.setattr(numbers, "sequential", backwards)
+    counts = {"single": 2, "bridge": 0, "comparison": 2}
+    how = {"mode": "fresh", "profile": "x", "prompt": "read_plain", "questions": counts, "size": 3}
+    rows, facts = numbers.one_by_one(**how)
+    wanted = numbers.chosen("single", 2) + numbers.chosen("comparison", 2)
+    assert rows["id"].tolist() == [question.id for question in wanted] and set(rows["order"]) == {"2-1-0"}
+    assert facts["fingerprints"] and numbers.one_by_one(**how, few=1)[0].equals(rows[:1])
+
+
+def test_simulations():
+    exact = numbers.without_noise(mode="replay", times=2, seed=0).groupby("condition")
+    assert exact["identified"].mean().to_dict() == {
+        "cyclic": 0, "cyclic pruned": 0, "pruned": 1, "pruned equal": 0, "pruned too few": 0, "random full": 0
+    }  # fmt: skip
+    assert exact[["right", "opposite"]].mean().loc["pruned"].tolist() == [1, 0]
+    noisy = numbers.with_noise(mode="replay", noises=[0.05], times=2, seed=0)
+    assert noisy.groupby("rising")["run"].unique().map(list).to_dict() == {0: [0], 1: [1]}
+    way = noisy.groupby("condition")["tau"].mean()
+    assert way["pruned"] > 0.7 and way["calibrated"] > 0.7
+
+
+def test_problems_with_noise_do_not_hang_on_how_often_a_fit_begins_anew(monkeypatch):
+    """A fit that draws more starts than another processor's must leave all other numbers as they are."""
+    how = {"rising": False, "times": 3, "dev": 3}
+    before = simulation.recovered(0.5, **how)
+    fit = moi.fit
+
+    def drawing(*args, rng, **options):
+        if isinstance(rng, np.random.Generator):
+            rng.normal(size=7)
+        return fit(*args, rng=rng, **options)
+
+    monkeypatch.setattr(simulation.moi, "fit", drawing)
+    assert simulation.recovered(0.5, **how).equals(before)
