@@ -48,13 +48,13 @@ def ending(
 ) -> report.Provenance:
     """The box that closes a chapter, the same after a live run as after a replay.
 
-    before, after : what else the page depends on, shown before and after the prompts
+    before, after : what else the page depends on, shown before and after the prompts; before them an empty mapping is left out
     packages      : shown with their versions, besides torch and transformers
     """
     return report.provenance(
         reader=reader.name,
         fingerprint=reader.fingerprint,
-        **before,
+        **{name: value for name, value in before.items() if value != {}},
         prompts={prompt.name: prompt.digest for prompt in used},
         **after,
         mode="replay" if mode == "live" else mode,

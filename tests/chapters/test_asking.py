@@ -102,7 +102,9 @@ def test_the_ending_names_reader_prompts_and_what_the_tables_were_measured_with(
     with pytest.raises(ValueError, match="unknown profile behind nq 'other'"):
         asking.measured_with({"nq": rows}, "other")
     boxes = {
-        mode: asking.ending(reader, before={"by": measured}, used=[READ], packages=["pandas"], mode=mode, seed=3)
+        mode: asking.ending(
+            reader, before={"by": measured, "also": {}}, used=[READ], packages=["pandas"], mode=mode, seed=3
+        )
         for mode in ("replay", "live", "fresh")
     }
     names = [name for name, _ in boxes["replay"].rows]
