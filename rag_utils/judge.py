@@ -179,8 +179,8 @@ def design(
     distinct = sorted({*questions, *left, *right, *in_context[0], *in_context[1]}, key=lambda text: (len(text), text))
     row = {text: i for i, text in enumerate(distinct)}
     parts = [distinct[start : start + 1024] for start in range(0, len(distinct), 1024)]
-    vectors = [np.asarray(encode(part)) for part in track(parts, what="embedding answers", total=len(distinct))]
-    vectors = checks.numbers("embeddings", np.concatenate(vectors), dimensions=2)
+    tracked = track(parts, what="embedding answers", total=len(distinct))
+    vectors = np.concatenate([checks.numbers("embeddings", encode(part), dimensions=2) for part in tracked])
     checks.same_length(embeddings=vectors, texts=distinct)
 
     def cosine(*sides: Sequence[str]) -> np.ndarray:

@@ -502,3 +502,15 @@ def test_evouna_loads_with_the_counts_that_were_recorded():
     assert [answer.system for item in judged for answer in item.answers if answer.verdict is None] == ["newbing"]
     nq = {question.text for question in load("nq")}
     assert sum(item.question in nq for item in judged) == 2299
+
+
+def test_one_string_is_no_list_of_answers():
+    with pytest.raises(ValueError, match=r"answers must be a list; got str; write \[answers\]"):
+        Question("q", "who", "Paris", "toy")
+    with pytest.raises(ValueError, match="sentences must be a list; got str"):
+        Passage("p", "A", "red", "red")
+    for field in ("gold", "distractors"):
+        with pytest.raises(ValueError, match=f"{field} must hold Passage only; got str"):
+            Question("q", "who", ("Paris",), "toy", **{field: ("p1",)})
+    with pytest.raises(ValueError, match="id must be a string; got int"):
+        Question(7, "who", ("Paris",), "toy")

@@ -772,3 +772,14 @@ def test_the_profile_decides_which_judge_it_is(profile):
     assert not hasattr(load_judge(), "entailment")
     with pytest.raises(ValueError, match="unknown profile 'embeded'; did you mean 'embedded'"):
         load_judge("embeded")
+
+
+def test_embeddings_that_are_none_give_no_judgement():
+    for encode in (
+        lambda texts: np.full((len(texts), 3), np.nan),
+        lambda texts: np.ones(len(texts)),
+        lambda texts: np.ones((len(texts) + 1, 3)),
+        lambda texts: None,
+    ):
+        with pytest.raises(ValueError, match="embeddings"):
+            EmbeddedJudge(encode=encode).equivalent(["who"], ["red fox"], ["a fox"])

@@ -736,3 +736,29 @@ def test_bad_options_raise(call, options, message):
 def test_other_bad_input_raises(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# --- what was silent -----------------------------------------------------------------------------
+
+
+def test_correlations_do_not_change_with_the_size_of_the_numbers():
+    """Times 1e160 it was 0.89 [0.0, 0.0]: squares that no float holds."""
+    x, y = np.array(GOOD * 3) + np.arange(3 * len(GOOD)), np.arange(3 * len(GOOD))[::-1] % 5
+    for method in ("pearson", "spearman", "kendall"):
+        plain = correlation(x, y, method=method, resamples=80, permutations=50)
+        for factor in (2.0**500, 2.0**-500, 2.0**900):
+            assert correlation(x * factor, y, method=method, resamples=80, permutations=50) == plain
+            assert correlation(x, y * factor, method=method, resamples=80, permutations=50) == plain
+        large = correlation(x * 1e160, y, method=method, resamples=80, permutations=50)
+        assert (large.value, large.low, large.high) == pytest.approx((plain.value, plain.low, plain.high), abs=1e-12)
+
+
+def test_an_estimate_counts_whole_rows_and_sums_are_numbers():
+    for n in (np.nan, 2.5, "3", None, True, 0):
+        with pytest.raises(ValueError, match="n must be a whole number"):
+            Estimate(0.5, 0.4, 0.6, n)
+    for values in ([1e308, 1e308], [10**400, 1.0], [1e301, 0.0]):
+        with pytest.raises(ValueError, match="values must be"):
+            mean_interval(values)
+    with pytest.raises(ValueError, match="resamples must be a whole number from 1 to 10000000"):
+        mean_interval(GOOD, resamples=10**400)
