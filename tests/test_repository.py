@@ -12,6 +12,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from rag_utils.base import sealed
+
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PUBLISHED = sorted((ROOT / "book").glob("*.ipynb"))
@@ -302,3 +304,7 @@ def test_no_path_of_a_machine(files):
 
 def test_no_large_file(files):
     assert {relative(path): size for path in files if (size := path.stat().st_size) > MAX_BYTES} == {}
+
+
+def test_the_committed_numbers_are_whole_and_each_file_belongs_to_a_table():
+    assert list(sealed.damage(ROOT / "data" / "results")) == []
