@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 
 from rag_utils.base import checks
 from rag_utils.data import Question
@@ -95,8 +96,8 @@ def load_student(path: Path, sha256: str | None = None) -> tuple[Student, dict]:
         if sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
             raise ValueError("another checksum")
         with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             facts = json.loads(file.metadata()["facts"])
+        tensors = load_file(path)
         student = Student(len(tensors["question_down"]), len(tensors["place"]), rank=len(tensors["question_up"]))
         student.load_state_dict(tensors)
     except (OSError, SafetensorError, KeyError, TypeError, RuntimeError, ValueError) as error:

@@ -16,23 +16,8 @@ from rag_utils.data import Question
 from rag_utils.engine.tree import prefix_tree
 from rag_utils.engine.tree import size as tree_size
 from rag_utils.lm import LanguageModel
-from rag_utils.measures.moi import (
-    ALONE,
-    CYCLIC,
-    FULL,
-    PRUNED,
-    SHORT,
-    VARIABLE,
-    Orders,
-    Shown,
-    calibrated,
-    fitted,
-    label,
-    pooled_position,
-    problems,
-    propose,
-    question_context,
-)
+from rag_utils.measures import moi as measure
+from rag_utils.measures.moi import ALONE, CYCLIC, FULL, PRUNED, SHORT, VARIABLE, Orders, Shown
 from rag_utils.prompts import Prompt
 
 RETRIEVER = "retriever"
@@ -57,7 +42,9 @@ def proposed(
     source  : MoI, sections 3.2 and 3.3.1; 3 N random orders
     """
     shown = {FULL: size, PRUNED: prefix, CYCLIC: size, SHORT: prefix, VARIABLE: lengths, ALONE: 1}
-    return propose(ids, size, {name: n for name, n in shown.items() if n is not None}, drawn=3 * size, seed=seed)
+    return measure.propose(
+        ids, size, {name: n for name, n in shown.items() if n is not None}, drawn=3 * size, seed=seed
+    )
 
 
 def calibration(table: pd.DataFrame, lengths: Sequence[int], *, size: int) -> dict[int, np.ndarray]:
@@ -67,7 +54,8 @@ def calibration(table: pd.DataFrame, lengths: Sequence[int], *, size: int) -> di
     """
     lengths = [checks.whole("lengths", length, most=size - 1) for length in lengths]
     return {
-        length: pooled_position(list(problems(table, f"{PRUNED} {length}").values()), size)[0] for length in lengths
+        length: measure.pooled_position(list(measure.problems(table, f"{PRUNED} {length}").values()), size)[0]
+        for length in lengths
     }
 
 
@@ -83,9 +71,9 @@ def rankings(table: pd.DataFrame, positions: Mapping[int, np.ndarray], *, size: 
         if (table["condition"] == name).any():
             fits = how == "fit"
             part = (
-                fitted(table, name, size=size, starts=4, seed=seed)
+                measure.fitted(table, name, size=size, starts=4, seed=seed)
                 if fits
-                else calibrated(table, name, known, size=size)
+                else measure.calibrated(table, name, known, size=size)
             )
             parts.append(part.assign(condition=way)[["id", "condition", "order", "identified"]])
     return pd.concat(parts, ignore_index=True)
@@ -98,7 +86,7 @@ def by_score(scores: pd.DataFrame) -> pd.DataFrame:
     returns : columns id, condition, order; equal scores in the retriever's order
     """
     return pd.DataFrame(
-        {"id": name, "condition": way, "order": label(moi.rerank(part.sort_values("rank")["score"].to_numpy()))}
+        {"id": name, "condition": way, "order": measure.label(moi.rerank(part.sort_values("rank")["score"].to_numpy()))}
         for (way, name), part in scores.groupby(["condition", "id"], sort=False)
     )
 
@@ -116,7 +104,7 @@ def costs(
     rows = []
     for condition, orders in sets.items():
         for name, every in orders.items():
-            contexts = [question_context(prompt, [shown[name][place] for place in order]) for order in every]
+            contexts = [measure.question_context(prompt, [shown[name][place] for place in order]) for order in every]
             texts = [[*reader.encode(context), *asked[name]] for context in contexts]
             row = {"id": name, "condition": condition, "calls": len(texts), "tokens": sum(map(len, texts))}
             distinct = [list(text) for text in dict.fromkeys(map(tuple, texts))]

@@ -35,8 +35,7 @@ SCORES = {**answers.METRICS, "rouge_l": similarity.rouge_l}  # name -> score(rep
 def candidates(questions: Sequence[Question], run: Run, passages: Mapping[str, Passage], *, size: int) -> Shown:
     """The passages to show: the best of the run, every gold passage among them, in the order of the run, others by their ids.
 
-    raises : ValueError if there are fewer than `size` passages (by their ids)
-    source : ours. A gold passage that the retriever missed takes the place of the worst other one; without it no order could help
+    source : ours. A gold passage that the retriever missed takes the place of the worst other one; ValueError if there are fewer than `size`
     """
     shown = {}
     for question in questions:
@@ -95,7 +94,7 @@ def parse(text: str) -> list[int]:
 
 
 def ranked(rows: pd.DataFrame) -> dict[str, list[list[int]]]:
-    """Per question id its order, in a list as `answered` takes it; `rows` have the columns id and order."""
+    """Per question id its order, in a list as `answered` takes it, from the columns id and order."""
     return {name: [parse(order)] for name, order in zip(rows["id"], rows["order"], strict=True)}
 
 
