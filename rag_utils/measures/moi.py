@@ -35,7 +35,7 @@ SCORES = {**answers.METRICS, "rouge_l": similarity.rouge_l}  # name -> score(rep
 def candidates(questions: Sequence[Question], run: Run, passages: Mapping[str, Passage], *, size: int) -> Shown:
     """The passages to show: the best of the run, every gold passage among them, in the order of the run, others by their ids.
 
-    source : ours. A gold passage that the retriever missed takes the place of the worst other one; ValueError if there are fewer than `size`
+    source : ours. A gold passage that the retriever missed takes the place of the worst other; ValueError if fewer than `size` are there
     """
     shown = {}
     for question in questions:
