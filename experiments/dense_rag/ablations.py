@@ -161,12 +161,14 @@ def tabulated(
     *,
     only: Sequence[str] | None = None,
     doubling: bool = False,
+    few: int | None = None,
 ) -> pd.DataFrame:
     """Every way of cutting, and every variant of the refinement for the questions that are uncertain with WHOLE.
 
     cut      : way of cutting -> the questions with their chunks; WHOLE and SEMANTIC among them
     only     : the `rules` to run; None: all
     doubling : as in `rules`
+    few      : rows of the first questions only; when a context is enough is decided on all
     returns  : `of_outcomes` for WHOLE, SEMANTIC and every variant, `rows` for other ways, with the columns run (the rule; "none": nothing
                is refined), uncertain (0 or 1), and, for ways of cutting, holds (an answer is in the first context) and length (its tokens),
                and for SEMANTIC and uncertain questions nats, by which the asked model finds the first context enough
@@ -175,9 +177,12 @@ def tabulated(
     entropy = {name: outcome.refinement.rounds[0].entropy for name, outcome in first[WHOLE].items()}
     again = [supply for supply in cut[SEMANTIC] if entropy[supply.question.id] > settings.threshold]
     nats, parts = of_first(tables.enough, again), []
+    ids = {supply.question.id for supply in cut[WHOLE][:few]}
     for way, supplied in cut.items():
+        supplied = supplied[:few]
         if way in first:
-            part = of_outcomes(reader, supplied, first[way], settings, condition=way)
+            outcomes = {name: outcome for name, outcome in first[way].items() if name in ids}
+            part = of_outcomes(reader, supplied, outcomes, settings, condition=way)
         else:
             part = rows([supply.question for supply in supplied], {way: of_first(tables.replies, supplied)})
         part["holds"] = part["id"].map(holds(supplied))
@@ -186,9 +191,10 @@ def tabulated(
         if way == SEMANTIC:
             part["nats"] = part["id"].map(nats)
         parts.append(part.assign(run="none"))
-    half = float(np.median(list(nats.values()))) if again else 0.0
-    for rule, variants in rules(half, threshold=settings.threshold, doubling=doubling).items() if again else ():
-        if only is not None and rule not in only:
+    half = float(np.median(list(nats.values()) or [0]))
+    again = [supply for supply in again if supply.question.id in ids]
+    for rule, variants in rules(half, threshold=settings.threshold, doubling=doubling).items():
+        if not again or (only is not None and rule not in only):
             continue
         outcomes = refined(again, variants, tables)
         for variant in variants:
@@ -209,7 +215,7 @@ class Material:
     prompts : read, closed, rephrase and sufficient, by name
     how     : k, threshold, tau, max_tokens and max_new_tokens: chunks to begin with, nats of DENSE up to which a question is certain,
               least cosine of neighbouring sentences of a chunk, most tokens of a semantic chunk and of a reply
-    few     : measure the first questions only; the chunks are the same
+    few     : refine the first questions only
     """
 
     mode: str
@@ -271,14 +277,13 @@ class Material:
 
     @cached_property
     def cut(self) -> dict[str, list[Supply]]:
-        """Way of cutting -> the questions, or the first few, with their chunks."""
-        asked = self.questions[: self.few]
-        return {way: self.supplied(chunks, self.settings.k, asked) for way, chunks in self.ways.items()}
+        """Way of cutting -> the questions with their chunks."""
+        return {way: self.supplied(own, self.settings.k, self.questions) for way, own in self.ways.items()}
 
     @cached_property
     def other(self) -> dict[str, str]:
-        """In other words: every chunk of the first contexts of WHOLE, and all that may be used of SEMANTIC."""
-        texts = editable(self.cut)
+        """In other words: what is `editable`."""
+        texts = editable(self.cut, few=self.few)
         prompt = prompts.load(self.prompts["rephrase"])
         words = rephrase(self.writer, texts, prompt, max_new_tokens=self.how["max_tokens"])
         return dict(zip(texts, words, strict=True))
@@ -301,38 +306,52 @@ class Material:
         return facts if self.dataset == COMPANION else facts | benchmarks.source(self.dataset)
 
 
-def editable(cut: Mapping[str, Sequence[Supply]]) -> list[str]:
-    """The chunks that may be edited: those of the first contexts of WHOLE, and all that may be used of SEMANTIC."""
-    texts = [text for supply in cut[WHOLE] for text in supply.texts()]
-    return list(dict.fromkeys(texts + [chunk.text for supply in cut[SEMANTIC] for chunk in supply.chunks]))
+def editable(cut: Mapping[str, Sequence[Supply]], *, few: int | None = None) -> list[str]:
+    """The chunks that may be edited: those of the first contexts of WHOLE, and all that may be used of SEMANTIC.
 
-
-def refinements(*, mode, profile, weaker, dataset, questions, prompts, how, few=None):
-    """`tabulated`, and once more with all other words, whether the judge takes them to mean the same or not; settings as in `Material`.
-
-    few : of the rules only "word", since the others depend on all questions
+    few : of all but the first questions only those of the first contexts
     """
-    material = Material(mode, profile, weaker, dataset, questions, prompts, how, few)
-    models = {"reader": material.reader, "cut": material.cut, "settings": material.settings}
-    only = None if few is None else ("word",)
-    table = tabulated(**models, tables=material.tables, only=only, doubling=dataset != COMPANION)
+    texts = [text for supply in cut[WHOLE] for text in supply.texts()]
+    texts += [chunk.text for supply in cut[SEMANTIC][:few] for chunk in supply.chunks]
+    return list(dict.fromkeys(texts + [text for supply in cut[SEMANTIC] for text in supply.texts()]))
+
+
+def refinements(*, mode, profile, weaker, dataset, questions, prompts, how):
+    """`tabulated`, and once more with all other words, whether the judge takes them to mean the same or not; settings as in `Material`."""
+    return _refinements(Material(mode, profile, weaker, dataset, questions, prompts, how))
+
+
+def live_refinements(*, mode, profile, weaker, dataset, questions, prompts, how, few=None):
+    """`refinements` on a benchmark, of which nothing is recorded."""
+    return _refinements(Material(mode, profile, weaker, dataset, questions, prompts, how, few))
+
+
+def _refinements(material: Material) -> tuple[pd.DataFrame, dict]:
+    models = {"reader": material.reader, "cut": material.cut, "settings": material.settings, "few": material.few}
+    table = tabulated(**models, tables=material.tables, doubling=material.dataset != COMPANION)
     every_word = replace(material.tables, other=material.other)
-    rest = tabulated(**models, tables=every_word, only=("half",) if few is None else ())
+    rest = tabulated(**models, tables=every_word, only=("half",))
     rest = rest[rest["condition"].isin([WHOLE, SEMANTIC, *VARIANTS])]
     rest = rest.assign(run=rest["run"].map({"none": "none unfiltered", "half": UNFILTERED}))
     return pd.concat([table, rest], ignore_index=True), material.facts
 
 
-def chunks(*, mode, profile, weaker, dataset, questions, prompts, how, few=None):
+def chunks(*, mode, profile, weaker, dataset, questions, prompts, how):
     """`contexts.cut_rows`: what cutting makes of the documents; settings as in `Material`."""
-    material = Material(mode, profile, weaker, dataset, questions, prompts, how, few)
+    return _chunks(Material(mode, profile, weaker, dataset, questions, prompts, how))
+
+
+def live_chunks(*, mode, profile, weaker, dataset, questions, prompts, how, few=None):
+    """`chunks` of a benchmark, of which nothing is recorded; of a few questions only chunks that are shown to no other one."""
+    return _chunks(Material(mode, profile, weaker, dataset, questions, prompts, how, few))
+
+
+def _chunks(material: Material) -> tuple[pd.DataFrame, dict]:
     how = {"count_tokens": material.writer.count_tokens, "encode": material.encode}
     table = cut_rows(material.documents, material.ways, faithful=material.faithful, **how)
-    if few is not None:  # without the chunks that have other words, but not for these questions
-        others = {*editable(replace(material, few=None).cut)} - {*material.other}
-        apart = {(way, chunk.id) for way, own in material.ways.items() for chunk in own if chunk.text in others}
-        table = table[[pair not in apart for pair in zip(table["condition"], table["id"], strict=True)]]
-    return table, material.facts
+    others = {*editable(material.cut)} - {*material.other}  # have other words, but not for these questions
+    apart = {chunk.id for own in material.ways.values() for chunk in own if chunk.text in others}
+    return table[~table["id"].isin(apart)], material.facts
 
 
 def sweeps(*, mode, profile, weaker, dataset, questions, prompts, how, swept):

@@ -4,7 +4,7 @@ Each takes `prompts` (names, by what they are for) and `how`: every (take every 
 (of a reply), rephrase_tokens (of other words) and seed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -87,35 +87,33 @@ class Setup:
         """The questions with the k passages that are nearest to them; those for which fewer are found are left out."""
         return nearest(self.questions, self.pool, k or self.how["k"])[: self.few if few else None]
 
-    @cached_property
-    def texts(self) -> list[str]:
-        """The passages that are rephrased: of the corpus all, of a benchmark those that are shown."""
-        if self.dataset == COMPANION:
-            return [passage.text for passage in self.pool]
-        return list(dict.fromkeys(text for supply in self.supplies() for text in supply.texts()))
-
-    @cached_property
-    def other(self) -> dict[str, str]:
-        """text -> the same in other words, of a benchmark no longer than its longest passage."""
-        most = self.how["rephrase_tokens"]
+    def words(self, texts: Iterable[str]) -> "Words":
+        """Passages in other words, of a benchmark no longer than its longest passage."""
+        texts, most = list(dict.fromkeys(texts)), self.how["rephrase_tokens"]
         if self.dataset != COMPANION:
-            every = {text for supply in self.supplies(few=False) for text in supply.texts()}
-            most = min(most, max(map(self.rephraser.count_tokens, every)))
-        words = rephrase(self.rephraser, self.texts, self.prompt("rephrase"), max_new_tokens=most)
-        return dict(zip(self.texts, words, strict=True))
+            most = min(most, max(map(self.rephraser.count_tokens, texts_of(self.supplies(few=False)))))
+        other = rephrase(self.rephraser, texts, self.prompt("rephrase"), max_new_tokens=most)
+        same = faithful(self.judge, texts, other)
+        return Words(dict(zip(texts, other, strict=True)), dict(zip(texts, map(float, same), strict=True)))
 
-    @cached_property
-    def faithful(self) -> dict[str, float]:
-        return dict(
-            zip(self.texts, map(float, faithful(self.judge, self.texts, list(self.other.values()))), strict=True)
-        )
+    def edited(self, supplies: Sequence[Supply], words: "Words") -> list[list[Generation]]:
+        return replies_under_edits(self.reader, supplies, words.other, **self.asked)
+
+
+@dataclass(frozen=True)
+class Words:
+    """text -> the same in other words, and how surely the judge takes these to say the same."""
+
+    other: dict[str, str]
+    faithful: dict[str, float]
 
     @property
     def unfaithful(self) -> set[str]:
         return {text for text, p in self.faithful.items() if p < THRESHOLD}
 
-    def edited(self, supplies: Sequence[Supply], **how) -> list[list[Generation]]:
-        return replies_under_edits(self.reader, supplies, self.other, **self.asked, **how)
+
+def texts_of(supplies: Iterable[Supply]) -> list[str]:
+    return list(dict.fromkeys(text for supply in supplies for text in supply.texts()))
 
 
 def nearest(questions: Sequence[Question], pool: retrieve.Pool, k: int) -> list[Supply]:
@@ -139,29 +137,33 @@ def under(condition: str, supplies: Sequence[Supply], said: Sequence[list[Genera
 def rephrasings(*, mode, profile, weaker, prompts, rephrase_tokens):
     """How surely the judge takes each passage and its other words to say the same, and, as a control, a passage and the one before."""
     setup = Setup(mode, profile, weaker, prompts, {"rephrase_tokens": rephrase_tokens, "every": 1})
-    table = pd.DataFrame({"id": [passage.id for passage in setup.pool], "faithful": setup.faithful.values()})
-    table["control"] = faithful(setup.judge, setup.texts, list(np.roll(setup.texts, 1)))
+    texts = [passage.text for passage in setup.pool]
+    same = setup.words(texts).faithful
+    table = pd.DataFrame({"id": [passage.id for passage in setup.pool], "faithful": [same[text] for text in texts]})
+    table["control"] = faithful(setup.judge, texts, list(np.roll(texts, 1)))
     return table, asking.facts(rephraser=setup.rephraser)
 
 
-def companion(*, mode, profile, weaker, prompts, how, other_k, other_k_questions, few=None):
+def companion(*, mode, profile, weaker, prompts, how, other_k, other_k_questions):
     """`rows` of replies under edits, greedy: conditions as in `filtered`, and "k 3" for the first questions with three passages."""
-    setup = Setup(mode, profile, weaker, prompts, how, few=few)
+    setup = Setup(mode, profile, weaker, prompts, how)
     supplies = setup.supplies()
-    drawn = filtered(supplies, setup.edited(supplies), setup.other, setup.unfaithful)
-    for k in (k for k in other_k if k != how["k"]):
-        part = setup.supplies(k)[:other_k_questions]
-        drawn |= under(f"k {k}", part, setup.edited(part))
+    by_k = {k: setup.supplies(k)[:other_k_questions] for k in other_k if k != how["k"]}
+    words = setup.words(texts_of([*supplies, *(supply for part in by_k.values() for supply in part)]))
+    drawn = filtered(supplies, setup.edited(supplies, words), words.other, words.unfaithful)
+    for k, part in by_k.items():
+        drawn |= under(f"k {k}", part, setup.edited(part, words))
     return rows(setup.questions, drawn, by=setup.judge), setup.facts
 
 
-def edits(*, mode, profile, weaker, prompts, how, few=None):
+def edits(*, mode, profile, weaker, prompts, how):
     """`edit_rows` of the corpus."""
-    setup = Setup(mode, profile, weaker, prompts, how, few=few)
+    setup = Setup(mode, profile, weaker, prompts, how)
     supplies = setup.supplies()
-    said = setup.edited(supplies)
+    words = setup.words(texts_of(supplies))
+    said = setup.edited(supplies, words)
     agreed = agreements(setup.judge.equivalent, setup.questions, under("edits", supplies, said))
-    return edit_rows(supplies, setup.other, said, list(agreed.values()), setup.faithful), setup.facts
+    return edit_rows(supplies, words.other, said, list(agreed.values()), words.faithful), setup.facts
 
 
 def pairs(*, mode, profile):
@@ -183,7 +185,8 @@ def sampled(*, mode, profile, weaker, prompts, how, drawn, few=None):
     reader = asking.reader(profile, mode)
     options, cases = setup.asked | {"temperature": temperature}, {}
     if drawn["edits"]:
-        cases |= under("edits", supplies, replies_under_edits(reader, supplies, setup.other, **options))
+        other = setup.words(texts_of(supplies)).other
+        cases |= under("edits", supplies, replies_under_edits(reader, supplies, other, **options))
     cases |= under("samples", supplies, samples(reader, supplies, n=drawn["samples"], **options))
     facts = asking.facts(reader=reader, rephraser=setup.rephraser) | {"questions": len(supplies)}
     return rows(setup.questions, cases, by=setup.judge), facts
@@ -194,20 +197,20 @@ def long_answers(*, mode, profile, weaker, prompts, how, few=None):
     setup = Setup(mode, profile, weaker, prompts, how)
     supplies = nearest(data.load("companion_long"), setup.pool, how["k"])[:few]
     asker = asking.reader(weaker, "fresh")
-    said = replies_under_edits(asker, supplies, setup.other, **setup.asked)
+    said = replies_under_edits(asker, supplies, setup.words(texts_of(supplies)).other, **setup.asked)
     table = rows([supply.question for supply in supplies], under("edits", supplies, said), by=setup.judge)
     table["words"] = [np.mean([len(reply.text.split()) for reply in replies]) for replies in said]
     table["by_words"] = [overlap_entropy(replies) for replies in said]
     return table, asking.facts(reader=asker)
 
 
-def cost(*, mode, profile, weaker, prompts, how, sizes, few=None):
+def cost(*, mode, profile, weaker, prompts, how, sizes):
     """`cost_rows` of the corpus for several numbers of passages, "k 1" and so on."""
-    setup = Setup(mode, profile, weaker, prompts, how, few=few)
+    setup = Setup(mode, profile, weaker, prompts, how)
+    by_k = {k: setup.supplies(k) for k in sizes}
+    other = setup.words(text for part in by_k.values() for text in texts_of(part)).other
     asked = {"prompt": setup.prompt("read"), "rephrase": setup.prompt("rephrase")}
-    tables = [
-        cost_rows(setup.reader, setup.supplies(k), setup.other, **asked).assign(condition=f"k {k}") for k in sizes
-    ]
+    tables = [cost_rows(setup.reader, part, other, **asked).assign(condition=f"k {k}") for k, part in by_k.items()]
     return pd.concat(tables), setup.facts
 
 
@@ -223,16 +226,17 @@ def on_benchmark(*, mode, profile, weaker, prompts, how, dataset, questions, few
     """
     setup = Setup(mode, profile, weaker, prompts, how, dataset, questions, few)
     supplies = setup.supplies()
-    drawn = filtered(supplies, setup.edited(supplies), setup.other, setup.unfaithful)
+    words = setup.words(texts_of(supplies))
+    drawn = filtered(supplies, setup.edited(supplies, words), words.other, words.unfaithful)
     how = setup.asked | {"n": how["samples"], "temperature": how["temperature"]}
     drawn |= under("samples", supplies, samples(setup.reader, supplies, **how))
     table = rows(setup.questions, drawn, by=setup.judge)
-    unfaithful = {one.question.id: sum(text in setup.unfaithful for text in one.texts()) for one in supplies}
-    gone = {one.question.id: len(lost(one, setup.other)) for one in supplies}
-    table["unfaithful"], table["lost"] = table["id"].map(unfaithful), table["id"].map(gone)
+    refused = {one.question.id: sum(text in words.unfaithful for text in one.texts()) for one in supplies}
+    gone = {one.question.id: len(lost(one, words.other)) for one in supplies}
+    table["unfaithful"], table["lost"] = table["id"].map(refused), table["id"].map(gone)
     facts = setup.facts | {
         "questions": len(supplies),
         "left_out": len(setup.questions) - len(setup.supplies(few=False)),
     }
-    accepted = len(setup.texts) - len(setup.unfaithful)
-    return table, facts | {"passages": len(setup.texts), "accepted": accepted} | benchmarks.source(dataset)
+    facts |= {"passages": len(words.other), "accepted": len(words.other) - len(words.unfaithful)}
+    return table, facts | benchmarks.source(dataset)

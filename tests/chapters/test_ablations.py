@@ -142,9 +142,9 @@ def test_one_set_from_end_to_end(models, tmp_path):
     assert cut.query("condition == 'semantic'")["faithful"].notna().any()
     assert swept[swept["condition"] == "tau"]["id"].tolist() == list(unsure) != []
     assert sorted(swept[swept["condition"] == "plain"]["run"]) == [1, 2]
-    first, _ = ablations.refinements(**SET, few=1)  # what `rag-companion verify` stands on
-    first_cut, _ = ablations.chunks(**SET, few=1)
-    assert set(first["id"]) == {"q001"} and set(first["run"]) == {"none", "word", "none unfiltered"}
+    first, _ = ablations.live_refinements(**SET, few=1)  # what `rag-companion verify` stands on
+    first_cut, _ = ablations.live_chunks(**SET, few=1)
+    assert set(first["id"]) == {"q001"} and len(first) == (found["id"] == "q001").sum()
     for whole, part, key in ((found, first, ["id", "condition", "run"]), (cut, first_cut, ["id", "condition"])):
         whole, part = whole.set_index(key), part.set_index(key)
         pd.testing.assert_frame_equal(whole.loc[part.index, part.columns], part, check_dtype=False)
