@@ -12,35 +12,14 @@ import numpy as np
 import pandas as pd
 
 from experiments import asking, benchmarks
-from experiments.dense_rag.contexts import (
-    SEMANTIC,
-    WHOLE,
-    cut_rows,
-    cuts,
-    documents_of,
-    holds,
-    own_chunks,
-    semantic_chunks,
-    supplies,
-)
+from experiments.dense_rag import contexts
+from experiments.dense_rag.contexts import SEMANTIC, WHOLE
 from rag_utils import answers, data, judge, prompts, retrieve
 from rag_utils.data import Passage, Question
 from rag_utils.engine.tree import prefix_tree, size
 from rag_utils.lm import LanguageModel
-from rag_utils.measures.dense import (
-    Asked,
-    Outcome,
-    Settings,
-    Supply,
-    Tables,
-    accepted,
-    ask_with,
-    faithful,
-    refined,
-    rephrase,
-    shown,
-    understood,
-)
+from rag_utils.measures import dense as measure
+from rag_utils.measures.dense import Asked, Outcome, Settings, Supply, Tables
 
 CHAPTER, COMPANION = "05_dense_rag", "companion"
 VARIANTS = {
@@ -119,7 +98,9 @@ def cost(
     by_id, table = {supply.question.id: supply for supply in supplied}, []
     for name, outcome in outcomes.items():
         supply, steps = by_id[name], outcome.refinement.rounds
-        encoded = [reader.encode(shown(reader, settings, supply.question.text, context)) for context in outcome.read]
+        encoded = [
+            reader.encode(measure.shown(reader, settings, supply.question.text, context)) for context in outcome.read
+        ]
         left_out = sum(role != "certain" for step in steps for role in step.roles)
         row = {"id": name, "k": len(supply.first), "rounds": len(steps)}
         row |= {"rephrasings": len({number for step in steps for number in step.context}), "replies": len(encoded)}
@@ -173,7 +154,7 @@ def tabulated(
                is refined), uncertain (0 or 1), and, for ways of cutting, holds (an answer is in the first context) and length (its tokens),
                and for SEMANTIC and uncertain questions nats, by which the asked model finds the first context enough
     """
-    first = {way: understood(cut[way], tables) for way in (WHOLE, SEMANTIC)}
+    first = {way: measure.understood(cut[way], tables) for way in (WHOLE, SEMANTIC)}
     entropy = {name: outcome.refinement.rounds[0].entropy for name, outcome in first[WHOLE].items()}
     again = [supply for supply in cut[SEMANTIC] if entropy[supply.question.id] > settings.threshold]
     nats, parts = of_first(tables.enough, again), []
@@ -185,7 +166,7 @@ def tabulated(
             part = of_outcomes(reader, supplied, outcomes, settings, condition=way)
         else:
             part = rows([supply.question for supply in supplied], {way: of_first(tables.replies, supplied)})
-        part["holds"] = part["id"].map(holds(supplied))
+        part["holds"] = part["id"].map(contexts.holds(supplied))
         lengths = {supply.question.id: sum(map(reader.count_tokens, supply.texts())) for supply in supplied}
         part["length"] = part["id"].map(lengths)
         if way == SEMANTIC:
@@ -196,7 +177,7 @@ def tabulated(
     for rule, variants in rules(half, threshold=settings.threshold, doubling=doubling).items():
         if not again or (only is not None and rule not in only):
             continue
-        outcomes = refined(again, variants, tables)
+        outcomes = measure.refined(again, variants, tables)
         for variant in variants:
             of = {name: outcome for (name, other), outcome in outcomes.items() if other == variant}
             parts.append(of_outcomes(reader, again, of, settings, condition=variant).assign(run=rule))
@@ -254,7 +235,7 @@ class Material:
 
     @cached_property
     def documents(self) -> dict[str, tuple[Passage, ...]]:
-        return documents_of(self.questions, data.passages(self.dataset))
+        return contexts.documents_of(self.questions, data.passages(self.dataset))
 
     @cached_property
     def encode(self) -> retrieve.Encoder:
@@ -263,7 +244,7 @@ class Material:
     @cached_property
     def ways(self) -> dict[str, list[Passage]]:
         """Way of cutting -> the chunks of all documents."""
-        return cuts(self.documents, tau=self.how["tau"], **self.cutting)
+        return contexts.cuts(self.documents, tau=self.how["tau"], **self.cutting)
 
     @property
     def cutting(self) -> dict:
@@ -272,8 +253,8 @@ class Material:
 
     def supplied(self, chunks: Sequence[Passage], k: int, questions: Sequence[Question]) -> list[Supply]:
         """The questions with the chunks that they may use: on the companion those of all documents, on a benchmark of their own."""
-        pool = chunks if self.dataset == COMPANION else own_chunks(chunks)
-        return supplies(questions, pool, k=k, encode=self.encode)
+        pool = chunks if self.dataset == COMPANION else contexts.own_chunks(chunks)
+        return contexts.supplies(questions, pool, k=k, encode=self.encode)
 
     @cached_property
     def cut(self) -> dict[str, list[Supply]]:
@@ -285,18 +266,20 @@ class Material:
         """In other words: what is `editable`."""
         texts = editable(self.cut, few=self.few)
         prompt = prompts.load(self.prompts["rephrase"])
-        words = rephrase(self.writer, texts, prompt, max_new_tokens=self.how["max_tokens"])
+        words = measure.rephrase(self.writer, texts, prompt, max_new_tokens=self.how["max_tokens"])
         return dict(zip(texts, words, strict=True))
 
     @cached_property
     def faithful(self) -> dict[str, float]:
-        probability = faithful(judge.load_judge(self.profile), list(self.other), list(self.other.values()))
+        probability = measure.faithful(judge.load_judge(self.profile), list(self.other), list(self.other.values()))
         return dict(zip(self.other, map(float, probability), strict=True))
 
     @cached_property
     def tables(self) -> Tables:
         models = self.reader, judge.load_judge(self.profile), self.settings
-        return ask_with(self.questions, *models, other=accepted(self.other, self.faithful), asker=self.asker)
+        return measure.ask_with(
+            self.questions, *models, other=measure.accepted(self.other, self.faithful), asker=self.asker
+        )
 
     @property
     def facts(self) -> dict:
@@ -348,7 +331,7 @@ def live_chunks(*, mode, profile, weaker, dataset, questions, prompts, how, few=
 
 def _chunks(material: Material) -> tuple[pd.DataFrame, dict]:
     how = {"count_tokens": material.writer.count_tokens, "encode": material.encode}
-    table = cut_rows(material.documents, material.ways, faithful=material.faithful, **how)
+    table = contexts.cut_rows(material.documents, material.ways, faithful=material.faithful, **how)
     others = {*editable(material.cut)} - {*material.other}  # have other words, but not for these questions
     apart = {chunk.id for own in material.ways.values() for chunk in own if chunk.text in others}
     return table[~table["id"].isin(apart)], material.facts
@@ -363,12 +346,12 @@ def sweeps(*, mode, profile, weaker, dataset, questions, prompts, how, swept):
     """
     material = Material(mode, profile, weaker, dataset, questions, prompts, how)
     reader, settings, tables = material.reader, material.settings, material.tables
-    first = understood(material.cut[WHOLE], tables)
+    first = measure.understood(material.cut[WHOLE], tables)
     unsure = {name for name, one in first.items() if one.refinement.rounds[0].entropy > settings.threshold}
     asked = [question for question in material.questions if question.id in unsure]
     parts = []
     for tau in swept["taus"]:
-        cut = semantic_chunks(material.documents, threshold=tau, **material.cutting)
+        cut = contexts.semantic_chunks(material.documents, threshold=tau, **material.cutting)
         supplied = material.supplied(cut, settings.k, asked)
         length = np.mean([reader.count_tokens(text) for supply in supplied for text in supply.texts()])
         said = {"tau": of_first(tables.replies, supplied)}
@@ -378,6 +361,6 @@ def sweeps(*, mode, profile, weaker, dataset, questions, prompts, how, swept):
         plain = of_first(tables.replies, material.supplied(material.ways[WHOLE], number, asked))
         parts.append(rows(asked, {"plain": plain}).assign(run=number))
         supplied = material.supplied(material.ways[SEMANTIC], number, asked)
-        outcomes = {name: one for (name, _), one in refined(supplied, {"full": nobody}, tables).items()}
+        outcomes = {name: one for (name, _), one in measure.refined(supplied, {"full": nobody}, tables).items()}
         parts.append(of_outcomes(reader, supplied, outcomes, settings, condition="DENSE-RAG").assign(run=number))
     return pd.concat(parts, ignore_index=True), material.facts

@@ -12,15 +12,8 @@ import numpy as np
 import pandas as pd
 
 from experiments import asking, benchmarks
-from experiments.dense_thresholds.understanding import (
-    cost_rows,
-    edit_rows,
-    filtered,
-    lost,
-    overlap_entropy,
-    rows,
-    samples,
-)
+from experiments.dense_thresholds import understanding
+from experiments.dense_thresholds.understanding import filtered, rows
 from rag_utils import data, judge, prompts, retrieve
 from rag_utils.data import Question
 from rag_utils.judge import THRESHOLD, Judge
@@ -163,7 +156,7 @@ def edits(*, mode, profile, weaker, prompts, how):
     words = setup.words(texts_of(supplies))
     said = setup.edited(supplies, words)
     agreed = agreements(setup.judge.equivalent, setup.questions, under("edits", supplies, said))
-    return edit_rows(supplies, words.other, said, list(agreed.values()), words.faithful), setup.facts
+    return understanding.edit_rows(supplies, words.other, said, list(agreed.values()), words.faithful), setup.facts
 
 
 def pairs(*, mode, profile):
@@ -187,7 +180,7 @@ def sampled(*, mode, profile, weaker, prompts, how, drawn, few=None):
     if drawn["edits"]:
         other = setup.words(texts_of(supplies)).other
         cases |= under("edits", supplies, replies_under_edits(reader, supplies, other, **options))
-    cases |= under("samples", supplies, samples(reader, supplies, n=drawn["samples"], **options))
+    cases |= under("samples", supplies, understanding.samples(reader, supplies, n=drawn["samples"], **options))
     facts = asking.facts(reader=reader, rephraser=setup.rephraser) | {"questions": len(supplies)}
     return rows(setup.questions, cases, by=setup.judge), facts
 
@@ -200,7 +193,7 @@ def long_answers(*, mode, profile, weaker, prompts, how, few=None):
     said = replies_under_edits(asker, supplies, setup.words(texts_of(supplies)).other, **setup.asked)
     table = rows([supply.question for supply in supplies], under("edits", supplies, said), by=setup.judge)
     table["words"] = [np.mean([len(reply.text.split()) for reply in replies]) for replies in said]
-    table["by_words"] = [overlap_entropy(replies) for replies in said]
+    table["by_words"] = [understanding.overlap_entropy(replies) for replies in said]
     return table, asking.facts(reader=asker)
 
 
@@ -210,7 +203,10 @@ def cost(*, mode, profile, weaker, prompts, how, sizes):
     by_k = {k: setup.supplies(k) for k in sizes}
     other = setup.words(text for part in by_k.values() for text in texts_of(part)).other
     asked = {"prompt": setup.prompt("read"), "rephrase": setup.prompt("rephrase")}
-    tables = [cost_rows(setup.reader, part, other, **asked).assign(condition=f"k {k}") for k, part in by_k.items()]
+    tables = [
+        understanding.cost_rows(setup.reader, part, other, **asked).assign(condition=f"k {k}")
+        for k, part in by_k.items()
+    ]
     return pd.concat(tables), setup.facts
 
 
@@ -229,10 +225,10 @@ def on_benchmark(*, mode, profile, weaker, prompts, how, dataset, questions, few
     words = setup.words(texts_of(supplies))
     drawn = filtered(supplies, setup.edited(supplies, words), words.other, words.unfaithful)
     how = setup.asked | {"n": how["samples"], "temperature": how["temperature"]}
-    drawn |= under("samples", supplies, samples(setup.reader, supplies, **how))
+    drawn |= under("samples", supplies, understanding.samples(setup.reader, supplies, **how))
     table = rows(setup.questions, drawn, by=setup.judge)
     refused = {one.question.id: sum(text in words.unfaithful for text in one.texts()) for one in supplies}
-    gone = {one.question.id: len(lost(one, words.other)) for one in supplies}
+    gone = {one.question.id: len(understanding.lost(one, words.other)) for one in supplies}
     table["unfaithful"], table["lost"] = table["id"].map(refused), table["id"].map(gone)
     facts = setup.facts | {
         "questions": len(supplies),

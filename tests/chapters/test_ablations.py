@@ -113,7 +113,7 @@ def models(monkeypatch, tmp_path):
     monkeypatch.setattr(
         retrieve, "encoder", lambda: lambda texts: np.array([[len(t), 1.0 + t.count("e")] for t in texts])
     )
-    monkeypatch.setattr(ablations, "rephrase", lambda asker, texts, prompt, **how: [f"{text} again" for text in texts])
+    monkeypatch.setattr(asked, "rephrase", lambda asker, texts, prompt, **how: [f"{text} again" for text in texts])
     return model
 
 
