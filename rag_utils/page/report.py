@@ -1,8 +1,6 @@
 """What a chapter says about its numbers: published values, verdicts, comparison tables, provenance.
 
 Everything shown here prints the same text on every run: no times, no paths, no ids, no order of a set.
-Estimates and differences are those of `rag_utils.stats`; only their attributes `value`, `low`, `high`, `n`
-(and `p_value` of a difference) are used.
 """
 
 import math
@@ -29,6 +27,8 @@ COLUMNS = ("value [low, high]", "n", "unparsed", "published", "verdict", "why")
 
 _CLOSE = 1e-9  # what floating point may do to a boundary
 _LEVEL = 0.05  # of the p-value that goes with a 95 % interval
+_WIDEST = 0.1  # half-width, on a scale of 0 to 1, that still counts as a measurement of a value
+_NO_WIDTH = "an interval without width says nothing about the error"
 
 
 def published(name: str) -> pd.DataFrame:
@@ -92,7 +92,6 @@ def value_verdict(
     same_model: bool,
     same_data: bool,
     exact_within: float | None = None,
-    max_half_width: float = 0.1,
 ) -> Verdict:
     """Verdict on one printed value: "reproduced", "differs" or "undecided".
 
@@ -103,7 +102,6 @@ def value_verdict(
     same_data      : ... and on these very questions and answers
     exact_within   : None for a measurement. A number, in the paper's unit, says that the value is recomputed from
                      the same answers, so that nothing is sampled: the interval and its width then play no part
-    max_half_width : widest half-width, on a scale of 0 to 1, that still counts as a measurement of a value
     raises         : ValueError for anything out of range, and for `exact_within` with another model or other data
 
     The rules, first that applies (p is published / scale):
@@ -112,143 +110,78 @@ def value_verdict(
     2. the interval has no width: "undecided"; a bootstrap of equal values knows nothing about its error.
     3. p < low or p > high: "differs", whatever the model and data; the reason names what is not the same.
     4. not the same model, or not the same data: "undecided"; agreement is not reproduction.
-    5. (high - low) / 2 > max_half_width: "undecided"; too wide to tell.
-    6. "reproduced". The ends belong to the interval, and a half-width of max_half_width is narrow enough.
+    5. (high - low) / 2 > 0.1: "undecided"; too wide to tell.
+    6. "reproduced". The ends belong to the interval, and a half-width of 0.1 is narrow enough.
     """
     value, low, high, _ = _numbers(estimate, "estimate")
-    scale, same_model, same_data = (
-        _scale(scale),
-        checks.flag("same_model", same_model),
-        checks.flag("same_data", same_data),
-    )
+    scale, other = _scale(scale), _other(same_model, same_data)
     if max(abs(value), abs(low), abs(high)) > 1 + _CLOSE:
         raise ValueError(f"estimate: wanted a scale of 0 to 1, got {interval_text(estimate, 3)}")
     target = checks.number("published", published) / scale
     if abs(target) > 1 + _CLOSE:
         raise ValueError(f"published: got {published} with scale {scale}, wanted at most {scale}; is the scale right?")
-    limit = checks.number("max_half_width", max_half_width, above=0)
     if exact_within is not None:
         within = checks.number("exact_within", exact_within, low=0)
-        if not (same_model and same_data):
+        if other:
             raise ValueError("exact_within: only the same answers can be recomputed, got another model or other data")
         gap = abs(scale * value - published)
         word = "reproduced" if gap <= within + _CLOSE else "differs"
         return Verdict(word, f"same answers, off by {gap:.2f} (allowed {within:g})")
-    other = _other(same_model, same_data)
     if high - low <= _CLOSE:
-        return Verdict("undecided", "an interval without width says nothing about the error")
+        return Verdict("undecided", _NO_WIDTH)
     if not low - _CLOSE <= target <= high + _CLOSE:
         return Verdict("differs", "printed value outside the interval" + (f"; {other}" if other else ""))
     if other:
         return Verdict("undecided", f"printed value inside the interval, but {other}")
-    if (high - low) / 2 > limit + _CLOSE:
-        return Verdict("undecided", f"interval too wide: half-width {(high - low) / 2:.3f}, wanted at most {limit:g}")
+    if (high - low) / 2 > _WIDEST + _CLOSE:
+        return Verdict("undecided", f"interval too wide: half-width {(high - low) / 2:.3f}, wanted at most {_WIDEST}")
     return Verdict("reproduced", "same model and data, printed value inside the interval")
 
 
-def claim_verdict(
-    difference,
-    *,
-    direction: str,
-    same_model: bool,
-    same_data: bool,
-    published_difference: float | None = None,
-    scale: float | None = None,
-    exact_within: float | None = None,
-    max_half_width: float = 0.1,
-) -> Verdict:
-    """Verdict on a claim (an ordering, a sign, a gap) from a paired difference A - B.
+def claim_verdict(difference, *, direction: str, same_model: bool, same_data: bool) -> Verdict:
+    """Verdict on a claim (an ordering, a sign) from a paired difference A - B.
 
     difference           : .value .low .high .n, and .p_value (None if there is no test), for A - B on the same rows
     direction            : "+" if the paper says A is above B, "-" if below
     same_model, same_data: as in `value_verdict`
-    published_difference : None where only the ordering or sign is claimed; the printed A - B, with its sign, where
-                           the claim is a gap. `difference` is then on a scale of 0 to 1 and `scale` must be given
-    scale                : 1 or 100, as in `value_verdict`
-    exact_within         : None for a measurement; a number (in the paper's unit) for counts and recomputations in
-                           which nothing is sampled: interval and p-value then play no part
-    max_half_width       : widest half-width, on a scale of 0 to 1, with which a gap counts as measured
-    raises               : ValueError for anything out of range, a scale without a gap or the reverse, and a gap whose
-                           sign is not that of `direction`
+    raises               : ValueError for anything out of range
 
-    First the sign of the difference:
+    The rules, first that applies. The sign is settled if the interval has a width and leaves out 0 (an interval that
+    only touches 0 does not) and the p-value, where there is one, is at most 0.05.
 
-    1. exact: the sign of the value; 0 settles nothing.
-    2. otherwise the sign is settled if the interval has a width and leaves out 0 (an interval that only touches 0
-       does not) and the p-value, where there is one, is at most 0.05.
-    3. sign not settled: "undecided". The sign of the value alone is never enough.
-    4. the other sign: "contradicted", for this model and data; the reason names what is not the same.
-    5. the claimed sign, not the same model or not the same data: "same direction".
-    6. the claimed sign, same model and data, no gap claimed: "reproduced".
-    7. the same, with a gap: "reproduced" if the printed gap is in the interval (ends included) and the half-width is
-       at most max_half_width (exact: if it is met within exact_within), else "same direction".
+    1. sign not settled: "undecided". The sign of the value alone is never enough.
+    2. the other sign: "contradicted", for this model and data; the reason names what is not the same.
+    3. the claimed sign, not the same model or not the same data: "same direction".
+    4. the claimed sign, same model and data: "reproduced".
     """
     check_name("direction", direction, ("+", "-"))
-    value, low, high, _ = ours = _numbers(difference, "difference")
-    other = _other(checks.flag("same_model", same_model), checks.flag("same_data", same_data))
-    limit = checks.number("max_half_width", max_half_width, above=0)
-    within = None if exact_within is None else checks.number("exact_within", exact_within, low=0)
-    gap = _gap(published_difference, scale, direction, ours[:3])
+    _, low, high, _ = _numbers(difference, "difference")
+    other = _other(same_model, same_data)
     p_value = getattr(difference, "p_value", None)
     p_value = 0.0 if p_value is None else checks.number("p_value", p_value, low=0, high=1)
-    shown = f"difference {interval_text(difference, 3)}" if within is None else f"exact difference {_fixed(value, 3)}"
-    sign, open_question = _sign(value, low, high, p_value, exact=within is not None)
-    if not sign:
+    shown = f"difference {interval_text(difference, 3)}"
+    if open_question := _open_question(low, high, p_value):
         return Verdict("undecided", f"{shown}: {open_question}")
-    if sign != direction:
+    if ("+" if low > 0 else "-") != direction:
         return Verdict("contradicted", f"{shown}: the other sign" + (f"; {other}" if other else ""))
     if other:
         return Verdict("same direction", f"{shown}; {other}")
-    if gap is None:
-        return Verdict("reproduced", f"{shown}; same model and data")
-    exactly = None if within is None else (abs(value - gap) * scale, within)
-    if gap_open := _gap_open(low, high, gap, limit, exactly):
-        return Verdict("same direction", f"{shown}: {gap_open}")
-    return Verdict("reproduced", f"{shown}; same model and data, printed gap met")
+    return Verdict("reproduced", f"{shown}; same model and data")
 
 
-def _gap_open(low: float, high: float, gap: float, limit: float, exactly: tuple[float, float] | None) -> str:
-    """What keeps a gap from being the printed one, or "": rule 7 of `claim_verdict`. exactly: how far off, and what is allowed."""
-    if exactly is not None:
-        return "" if exactly[0] <= exactly[1] + _CLOSE else f"printed gap not met within {exactly[1]:g}"
-    if not low - _CLOSE <= gap <= high + _CLOSE:
-        return "printed gap outside the interval"
-    return "" if (high - low) / 2 <= limit + _CLOSE else f"half-width above {limit:g}"
-
-
-def _sign(value: float, low: float, high: float, p_value: float, *, exact: bool) -> tuple[str, str]:
-    """ "+" or "-" where the sign of a difference is settled, else "" and what keeps it open: rules 1 and 2 of `claim_verdict`."""
-    if exact:
-        return ("", "a tie") if abs(value) <= _CLOSE else ("+" if value > 0 else "-", "")
+def _open_question(low: float, high: float, p_value: float) -> str:
+    """What keeps the sign of a difference open, or ""."""
     if high - low <= _CLOSE:
-        return "", "an interval without width says nothing about the error"
+        return _NO_WIDTH
     if low <= _CLOSE and high >= -_CLOSE:
-        return "", "the interval holds 0"
-    if p_value > _LEVEL:
-        return "", f"the interval leaves out 0 but p = {p_value:.3f}"
-    return "+" if low > 0 else "-", ""
-
-
-def _gap(published_difference, scale, direction, ours) -> float | None:
-    """The printed gap on a scale of 0 to 1, or None where no gap is claimed."""
-    if (published_difference is None) != (scale is None):
-        got = f"got {published_difference!r} and {scale!r}"
-        raise ValueError(f"published_difference and scale: wanted both or neither, {got}")
-    if published_difference is None:
-        return None
-    gap = checks.number("published_difference", published_difference) / _scale(scale)
-    if gap * (1 if direction == "+" else -1) <= 0:
-        raise ValueError(f"published_difference: got {published_difference}, wanted the sign {direction!r}")
-    if max(map(abs, (*ours, gap))) > 2 + _CLOSE:  # correlations differ by at most 2
-        raise ValueError(
-            f"wanted difference and gap on a scale of 0 to 1, got {ours[0]} and {gap}; is the scale right?"
-        )
-    return gap
+        return "the interval holds 0"
+    return f"the interval leaves out 0 but p = {p_value:.3f}" if p_value > _LEVEL else ""
 
 
 def _other(same_model: bool, same_data: bool) -> str:
-    named = ((same_model, "another model"), (same_data, "other data"))
-    return " and ".join(text for same, text in named if not same)
+    """What is not the same, in words, or ""."""
+    same = checks.flag("same_model", same_model), checks.flag("same_data", same_data)
+    return " and ".join(text for same, text in zip(same, ("another model", "other data"), strict=True) if not same)
 
 
 def interval_text(estimate, digits: int = 2, *, scale: float = 1) -> str:
@@ -328,8 +261,8 @@ def comparison_table(rows: Iterable[Comparison]) -> pd.DataFrame:
     """The table that ends a measurement: one row per Comparison, columns COLUMNS, every cell text.
 
     returns : data frame with `what` as its index; shown in full, without cut texts
-    raises  : ValueError if there are no rows, a name occurs twice, more replies are unparsed than there are rows in the
-              estimate, or a row without estimate has a verdict other than "not run here"
+    raises  : ValueError if there are no rows, a name occurs twice, or a row without estimate has a verdict other than
+              "not run here"
     """
     rows = checks.listed("rows", rows, of=Comparison)
     names = checks.distinct("names of rows", checks.texts("names of rows", [row.what for row in rows], empty=False))
@@ -368,10 +301,8 @@ class Provenance:
         return "\n".join(f"{what:<{width}}  {'; '.join(lines)}" for what, lines in self.rows)
 
     def _repr_html_(self):
-        body = "".join(
-            f'<tr><th scope="row">{escape(what)}</th><td>{"<br>".join(map(escape, lines))}</td></tr>'
-            for what, lines in self.rows
-        )
+        shown = [(escape(what), "<br>".join(map(escape, lines))) for what, lines in self.rows]
+        body = "".join(f'<tr><th scope="row">{what}</th><td>{lines}</td></tr>' for what, lines in shown)
         head = '<tr><th scope="col">what</th><th scope="col">value</th></tr>'
         return f'<table class="provenance"><thead>{head}</thead><tbody>{body}</tbody></table>'
 
@@ -394,8 +325,7 @@ def provenance(**facts) -> Provenance:
     seed     0
     prompts  closed: 90bc; read: 1f3a
     """
-    if not facts:
-        raise ValueError("provenance: wanted at least one fact, got none")
+    checks.listed("facts", list(facts))
     return Provenance(tuple((name.replace("_", " "), _lines(name, value)) for name, value in facts.items()))
 
 
@@ -447,15 +377,11 @@ def package_versions(names: Iterable[str]) -> dict[str, str]:
 
 def _numbers(estimate, kind: str) -> tuple[float, float, float, int]:
     """value, low, high, n of an estimate or difference, checked."""
-    missing = [field for field in ("value", "low", "high", "n") if not hasattr(estimate, field)]
-    if missing:
-        raise ValueError(f"{kind}: wanted value, low, high and n, got {type(estimate).__name__} without {missing}")
-    value, low, high = (
-        checks.number(f"{kind}.{field}", getattr(estimate, field)) for field in ("value", "low", "high")
-    )
+    fields = ("value", "low", "high")
+    value, low, high = (checks.number(f"{kind}.{field}", getattr(estimate, field, None)) for field in fields)
     if low > high:
         raise ValueError(f"{kind}: wanted low <= high, got {low} and {high}")
-    return value, low, high, checks.whole(f"{kind}.n", estimate.n, least=1)
+    return value, low, high, checks.whole(f"{kind}.n", getattr(estimate, "n", None), least=1)
 
 
 def _filled(name: str, value) -> str:

@@ -53,7 +53,7 @@ ROUNDS = {
     "agree_without": lambda context, places: [0.0] * len(places),
 }
 READER = {"closed_book": lambda asked: [False] * len(asked), "with_sentence": lambda asked: [True] * len(asked)}
-VERDICT = {"same_model": True, "same_data": True, "scale": 1}
+VERDICT = {"same_model": True, "same_data": True}
 FRAME = pd.DataFrame({"value": [0.5], "low": [0.4], "high": [0.6], "n": [60], "p_value": [0.5]})
 
 
@@ -197,9 +197,9 @@ CALLS = [
     (report.Verdict, {"verdict": "reproduced", "why": "so"}),
     (
         report.value_verdict,
-        {"estimate": ESTIMATE, "published": 0.5, "exact_within": None, "max_half_width": 0.1, **VERDICT},
+        {"estimate": ESTIMATE, "published": 0.5, "exact_within": None, "scale": 1, **VERDICT},
     ),
-    (report.claim_verdict, {"difference": ESTIMATE, "direction": "+", "published_difference": 0.5, **VERDICT}),
+    (report.claim_verdict, {"difference": ESTIMATE, "direction": "+", **VERDICT}),
     (report.interval_text, {"estimate": ESTIMATE, "digits": 3, "scale": 100}),
     (report.interval_table, {"table": FRAME, "digits": 3}),
     (report.comparison_table, {"rows": []}),
