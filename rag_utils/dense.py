@@ -69,12 +69,7 @@ def unit_rows(embeddings):
     returns    : (n, d) float
     raises     : ValueError if not two-dimensional, empty, NaN or infinite, or if a row is all zero or too long to be measured
     """
-    embeddings = checks.numbers("embeddings", embeddings, dimensions=2)
-    with np.errstate(over="ignore", under="ignore"):
-        lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
-    if not np.isfinite(lengths).all() or not lengths.all():
-        raise ValueError("embeddings must have rows with a direction; got one that is all zero or too long")
-    return embeddings / lengths
+    return checks.directions("embeddings", embeddings)
 
 
 # --- contexts --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
@@ -22,7 +22,6 @@ from rag_utils import retrieve
 from rag_utils.answers import normalize
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
-from rag_utils.base.names import check_name
 from rag_utils.base.progress import track
 from rag_utils.engine import profiles, weights
 from rag_utils.engine.tree import batches
@@ -34,7 +33,6 @@ FOLDS = 5
 THRESHOLD = 0.5
 DECIMALS = 4  # of a probability: the digits that every machine agrees on
 LABELS = ("contradiction", "neutral", "entailment")
-DIRECTIONS = ("larger", "smaller", "forward")
 MAX_TOKENS = 512  # of premise and hypothesis together, unless the model reads fewer
 
 
@@ -51,27 +49,8 @@ class Judge(ABC):
 
         questions, left, right : (n,) texts
         returns                : (n,) float, 0 .. 1
-        raises                 : ValueError if one is a bare string, holds something else than strings or is empty, or if the lengths
-                                 differ
+        raises                 : ValueError if one is no filled list of strings, or the lengths differ
         """
-
-    def matches(self, questions: Sequence[str], responses: Sequence[str], golds: Sequence[Sequence[str]]) -> np.ndarray:
-        """P(the response means the same as one of the golds): `equivalent`, the best over the golds of each question.
-
-        golds   : (n,) lists of at least one text
-        returns : (n,) float, 0 .. 1
-        raises  : ValueError as `equivalent`, or if a question has no gold
-        """
-        golds = [checks.texts(f"golds[{place}]", own) for place, own in enumerate(checks.listed("golds", golds))]
-        _check(questions=questions, responses=responses)
-        checks.same_length(questions=questions, golds=golds)
-        pairs = [
-            (question, response, gold)
-            for question, response, own in zip(questions, responses, golds, strict=True)
-            for gold in own
-        ]
-        probability = self.equivalent(*map(list, zip(*pairs, strict=True)))
-        return np.maximum.reduceat(probability, np.r_[0, np.cumsum([len(own) for own in golds])[:-1]])
 
 
 def load_judge(profile: str | profiles.Profile = "embedded") -> Judge:
@@ -85,9 +64,6 @@ def load_judge(profile: str | profiles.Profile = "embedded") -> Judge:
         return EmbeddedJudge()
     loaded = weights.load(profile, task="nli")
     return NliJudge(loaded.model, loaded.tokenizer, batch_tokens=profile.batch_tokens)
-
-
-# --- the embedded judge ----------------------------------------------------------------------------------------------
 
 
 Spread = Annotated[FiniteFloat, Field(gt=0)]
@@ -144,19 +120,16 @@ def load_coefficients(path: Path = COEFFICIENTS) -> Coefficients:
 
     raises : JudgeError naming the file and the field if it is absent, cut short or not what this version of the features needs
     """
+    mend = "get it back with git, or write it with training/judge.py"
     try:
         return Coefficients.model_validate_json(Path(path).read_bytes())
     except OSError as error:
-        raise JudgeError(
-            f"cannot read {path}: {error.strerror}; get it back with git, or write it with training/judge.py"
-        ) from error
+        raise JudgeError(f"cannot read {path}: {error.strerror}; {mend}") from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         field = ".".join(map(str, first["loc"])) or "(all)"
         message = first["msg"].removeprefix("Value error, ")
-        raise JudgeError(
-            f"{path}, field {field}: {message}; get it back with git, or write it with training/judge.py"
-        ) from None
+        raise JudgeError(f"{path}, field {field}: {message}; {mend}") from None
 
 
 def design(
@@ -235,9 +208,6 @@ class EmbeddedJudge(Judge):
         return self.coefficients.folds[fold(question)] if seen else self.coefficients.everything
 
 
-# --- an entailment model as judge ------------------------------------------------------------------------------------
-
-
 class NliJudge(Judge):
     """A sequence classifier trained on MNLI; question and answer stand together on both sides, "question answer".
 
@@ -263,10 +233,8 @@ class NliJudge(Judge):
         import torch
 
         _check(questions=questions, premises=premises, hypotheses=hypotheses)
-        calls = [
-            (f"{q} {premise}", f"{q} {hypothesis}")
-            for q, premise, hypothesis in zip(questions, premises, hypotheses, strict=True)
-        ]
+        asked = zip(questions, premises, hypotheses, strict=True)
+        calls = [(f"{question} {premise}", f"{question} {hypothesis}") for question, premise, hypothesis in asked]
         distinct = sorted(set(calls))
         positions = getattr(self.model.config, "max_position_embeddings", MAX_TOKENS)
         limit = min(self.tokenizer.model_max_length, positions, MAX_TOKENS)
@@ -287,27 +255,14 @@ class NliJudge(Judge):
         place = {call: row for row, call in enumerate(distinct)}
         return shares[[place[call] for call in calls]]
 
-    def equivalent(
-        self,
-        questions: Sequence[str],
-        left: Sequence[str],
-        right: Sequence[str],
-        *,
-        direction: Literal["larger", "smaller", "forward"] = "larger",
-    ) -> np.ndarray:
-        """P(entailment) of the two answers, from both ways of reading.
+    def equivalent(self, questions: Sequence[str], left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+        """P(entailment) of the two answers, the larger of the two ways of reading, as SePer's code has it.
 
-        direction : "larger" of the two ways, as SePer's code has it: symmetric. "smaller": symmetric, and asks for entailment both ways, as
-                    clustering does. "forward": left entails right, as SePer's Algorithm 1 has it, which is not symmetric
-        returns   : (n,) float, 0 .. 1
-        raises    : ValueError as `Judge.equivalent`, or for an unknown direction
+        arguments and errors as `Judge.equivalent`
         """
-        check_name("direction", direction, DIRECTIONS)
         _check(questions=questions, left=left, right=right)
-        if direction == "forward":
-            return self.entailment(questions, left, right)[:, 2]
         both = self.entailment([*questions, *questions], [*left, *right], [*right, *left])[:, 2]
-        return (np.maximum if direction == "larger" else np.minimum)(both[: len(questions)], both[len(questions) :])
+        return np.maximum(both[: len(questions)], both[len(questions) :])
 
 
 def label_columns(id2label: dict[int, str]) -> list[int]:
@@ -325,9 +280,6 @@ def label_columns(id2label: dict[int, str]) -> list[int]:
             "checkpoint has in its configuration as id2label"
         )
     return [column[label] for label in LABELS]
-
-
-# --- checks ----------------------------------------------------------------------------------------------------------
 
 
 def _check(**lists: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import importlib.util
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +29,8 @@ TokenEncoder = Callable[[Sequence[str]], Sequence[np.ndarray]]
 
 DECIMALS = 6
 MOST_GRADE = 2**15 - 1  # trec_eval makes room for every grade up to the largest
-NO_ID = re.compile(
-    r"^$|^\s|\s$|[\x00-\x1f\x7f]|[\ud800-\udfff]"
-)  # an extension in C would end the process at some of these
+# an extension in C would end the process at some of these
+NO_ID = re.compile(r"^$|^\s|\s$|[\x00-\x1f\x7f]|[\ud800-\udfff]")
 
 
 class EncoderError(RuntimeError):
@@ -42,16 +42,12 @@ class EncoderError(RuntimeError):
 
 def own_passages(question: Question) -> tuple[Passage, ...]:
     """Return the passages that come with a question, gold first: a pool for `bm25` and `dense`."""
-    return (*_known(question).gold, *question.distractors)
+    return (*checks.kind("question", question, Question, "a Question").gold, *question.distractors)
 
 
 def own_distractors(question: Question) -> tuple[Passage, ...]:
     """Return the passages that come with a question and are not gold: a pool for `hard_negatives`."""
-    return tuple(_known(question).distractors)
-
-
-def _known(question: Question) -> Question:
-    return checks.kind("question", question, Question, "a Question")
+    return tuple(checks.kind("question", question, Question, "a Question").distractors)
 
 
 def _collect(questions: Sequence[Question], pool: Pool) -> tuple[list[Passage], list[np.ndarray]]:
@@ -60,8 +56,7 @@ def _collect(questions: Sequence[Question], pool: Pool) -> tuple[list[Passage], 
     _ids("ids of questions", [question.id for question in questions])
     pools = [pool(question) for question in questions] if callable(pool) else [pool]
     known: dict[str, Passage] = {}
-    pools = [checks.listed("pool", part, of=Passage) for part in pools]
-    for part in pools:
+    for part in (pools := [checks.listed("pool", part, of=Passage) for part in pools]):
         _ids("ids of passages", [passage.id for passage in part])
         for passage in part:
             if known.setdefault(passage.id, passage) != passage:
@@ -177,14 +172,9 @@ def _nearest(index, query: np.ndarray, k: int, size: int, only) -> tuple[np.ndar
 
 
 def _embed(encode: Encoder, texts: list[str]) -> np.ndarray:
-    vectors = checks.numbers("embeddings", encode(texts), dimensions=2)
+    vectors = checks.directions("embeddings", encode(texts), dtype=np.float32)
     checks.same_length(embeddings=vectors, texts=texts)
-    with np.errstate(over="ignore", under="ignore"):
-        vectors = vectors.astype(np.float32)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    if not np.isfinite(norms).all() or not norms.all():
-        raise ValueError("embeddings must have rows with a direction; got one that is all zero or too long")
-    return np.ascontiguousarray(vectors / norms)
+    return np.ascontiguousarray(vectors)
 
 
 @cache
@@ -256,8 +246,7 @@ def remembering(encode: Encoder) -> Encoder:
     def vectors(texts: Sequence[str]) -> np.ndarray:
         new = [text for text in dict.fromkeys(checks.texts("texts", texts, least=0)) if text not in known]
         if new:
-            embeddings = np.asarray(encode(new))
-            checks.numbers("embeddings", embeddings, dimensions=2)
+            checks.numbers("embeddings", embeddings := np.asarray(encode(new)), dimensions=2)
             checks.same_length(embeddings=embeddings, texts=new)
             known.update(zip(new, embeddings, strict=True))
         return np.array([known[text] for text in texts])
@@ -272,15 +261,14 @@ _default_encoder = encoder  # `dense` has an argument of that name
 
 
 def hard_negatives(
-    questions: Sequence[Question], pool: Pool, *, k: int = 1, run: Run | None = None, short: str = "raise"
+    questions: Sequence[Question], pool: Pool, *, k: int = 1, short: str = "raise"
 ) -> dict[str, tuple[Passage, ...]]:
     """Return, per question id, the k best-ranked passages that are not gold and hold no answer in title or text.
 
-    pool   : passages, or a function from a question to its passages (`own_distractors` for multi-hop questions)
-    run    : ranks the candidates; default: BM25 over the whole pool, passages without a common word last
+    pool   : passages, or a function from a question to its passages (`own_distractors` for multi-hop questions), ranked
+             by BM25, passages without a common word last
     short  : what to do where a question has fewer than k such passages: "raise", or "keep" the shorter tuple, even ()
-    raises : ValueError as `bm25`; as `short` says; if a question is not in `run`; if `run` has a passage that is not in
-             the pool
+    raises : ValueError as `bm25`, and as `short` says
 
     "Holds an answer" is `contains_answer`: a normalised answer is a substring of the normalised text, so a short answer
     excludes too much rather than too little. "yes" and "no" cannot be looked for in this way (they are in "eyes" and
@@ -289,43 +277,22 @@ def hard_negatives(
     checks.whole("k", k, least=1)
     check_name("value of short", short, ("raise", "keep"))
     passages, allowed = _collect(questions, pool)
-    if run is None:
-        scored = zip(allowed, _bm25_scores(questions, passages), strict=True)
-        ranked = ((passages[row] for row in _best_first(scores, rows)) for rows, scores in scored)
-    else:
-        ranked = _from_run(run, questions, passages, allowed)
     chosen: dict[str, tuple[Passage, ...]] = {}
-    for question, candidates in zip(questions, ranked, strict=True):
+    for question, rows, scores in zip(questions, allowed, _bm25_scores(questions, passages), strict=True):
         gold = {passage.id for passage in question.gold}
         sought = [answer for answer in question.answers if normalize(answer) not in ("yes", "no")]
-        kept: list[Passage] = []
-        for passage in candidates:
-            if passage.id in gold or (sought and contains_answer(_searchable(passage), sought)):
-                continue
-            kept.append(passage)
-            if len(kept) == k:
-                break
-        chosen[question.id] = tuple(kept)
+        candidates = (passages[row] for row in _best_first(scores, rows) if passages[row].id not in gold)
+        if sought:
+            candidates = (passage for passage in candidates if not contains_answer(_searchable(passage), sought))
+        chosen[question.id] = tuple(islice(candidates, k))
     few = [name for name, kept in chosen.items() if len(kept) < k]
     if few and short == "raise":
         raise ValueError(
             f"{len(few)} of {len(chosen)} questions have fewer than k={k} passages that are neither gold nor hold an "
             f"answer (fewest: {min(map(len, chosen.values()))}; first: {', '.join(few[:3])}); lower k, give a larger "
-            'pool or a longer run, or pass short="keep"'
+            'pool, or pass short="keep"'
         )
     return chosen
-
-
-def _from_run(run: Run, questions: Sequence[Question], passages: Sequence[Passage], allowed: Sequence[np.ndarray]):
-    checks.kind("run", run, Mapping, "a Run, question id -> passage id -> score")
-    for question, rows in zip(questions, allowed, strict=True):
-        if question.id not in run:
-            raise ValueError(f"got a run without question {question.id!r}, wanted an entry for each")
-        known = {passages[row].id: passages[row] for row in rows}
-        names = ranking(run[question.id])
-        if missing := sum(name not in known for name in names):
-            raise ValueError(f"got a run with {missing} passages that are not in the pool of question {question.id!r}")
-        yield [known[name] for name in names]
 
 
 # --- evaluation ------------------------------------------------------------------------------------------------------
@@ -340,10 +307,8 @@ def qrels(questions: Sequence[Question]) -> Qrels:
     _ids("ids of questions", [question.id for question in questions])
     if missing := [question.id for question in questions if not question.gold]:
         raise ValueError(f"questions must have gold passages; got {len(missing)} without (first: {missing[0]!r})")
-    return {
-        question.id: dict.fromkeys(_ids("ids of gold", [gold.id for gold in question.gold]), 1)
-        for question in questions
-    }
+    gold = {question.id: [passage.id for passage in question.gold] for question in questions}
+    return {name: dict.fromkeys(_ids("ids of gold", ids), 1) for name, ids in gold.items()}
 
 
 def ranking(scores: Mapping[str, float]) -> list[str]:

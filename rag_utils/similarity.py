@@ -90,13 +90,8 @@ def _directions(texts, encode):
         if not checks.as_array("embeddings", tokens).size:
             units.append(np.zeros((0, 0)))
             continue
-        tokens = checks.numbers("embeddings", tokens, dimensions=2)
-        with np.errstate(over="ignore", under="ignore"):
-            lengths = np.linalg.norm(tokens, axis=1, keepdims=True)
-        if not np.isfinite(lengths).all() or not lengths.all():
-            raise ValueError("embeddings must have rows with a direction; got one that is all zero or too long")
-        units.append(tokens / lengths)
-        widths.add(tokens.shape[1])
+        units.append(checks.directions("embeddings", tokens))
+        widths.add(units[-1].shape[1])
     if len(widths) > 1:
         raise ValueError(f"embeddings must be of one length; got {sorted(widths)}")
     return units

@@ -15,6 +15,7 @@ import argparse
 import csv
 import json
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -182,9 +183,9 @@ def judge_all(judged: list[data.Judged], fitted: Coefficients, encode: retrieve.
     """
     judge = EmbeddedJudge(fitted, encode=encode)
     flat = [(item, answer) for item in judged for answer in item.answers]
-    probability = judge.matches(
-        [item.question for item, _ in flat], [answer.text for _, answer in flat], [item.golds for item, _ in flat]
-    )
+    pairs = [(item.question, answer.text, gold) for item, answer in flat for gold in item.golds]
+    by_gold = iter(judge.equivalent(*map(list, zip(*pairs, strict=True))))
+    probability = [max(islice(by_gold, len(item.golds))) for item, _ in flat]
     rows: dict[str, dict] = {}
     for (item, answer), value in zip(flat, probability, strict=True):
         row = rows.setdefault(item.id, {"id": item.id, "fold": fold(item.question)})

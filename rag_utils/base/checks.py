@@ -86,6 +86,17 @@ def members(name: str, values: np.ndarray, allowed: Collection) -> np.ndarray:
     return values
 
 
+def directions(name: str, rows, *, dtype=float) -> np.ndarray:
+    """Rows of numbers as an (n, d) array of that type with rows of length 1; one that is all zero, or too long to be measured, has none."""
+    array = numbers(name, rows, dimensions=2)
+    with np.errstate(over="ignore", under="ignore"):
+        array = array.astype(dtype)
+        lengths = np.linalg.norm(array, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all() or not lengths.all():
+        raise ValueError(f"{name} must have rows with a direction; got one that is all zero or too long")
+    return array / lengths
+
+
 def square(name: str, matrix, **limits) -> np.ndarray:
     """A filled (n, n) float matrix, all finite, within the limits of `numbers`."""
     array = numbers(name, matrix, dimensions=2, **limits)

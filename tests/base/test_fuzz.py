@@ -179,10 +179,7 @@ CALLS = [
     (retrieve.own_distractors, {"question": QUESTIONS[0]}),
     (retrieve.bm25, {"questions": QUESTIONS, "pool": PASSAGES, "k": 1}),
     (retrieve.dense, {"questions": QUESTIONS, "pool": PASSAGES, "k": 1, "encoder": embed}),
-    (
-        retrieve.hard_negatives,
-        {"questions": QUESTIONS, "pool": PASSAGES, "k": 1, "run": {"q": {"p2": 1.0}}, "short": "keep"},
-    ),
+    (retrieve.hard_negatives, {"questions": QUESTIONS, "pool": PASSAGES, "k": 1, "short": "keep"}),
     (retrieve.qrels, {"questions": QUESTIONS}),
     (retrieve.ranking, {"scores": {"p": 1.0}}),
     (retrieve.evaluate, {"run": {"q": {"p": 1.0}}, "qrels": {"q": {"p": 1}}, "metrics": ["P@1", "AP"]}),
