@@ -38,7 +38,7 @@ def corpus_contexts(questions: Sequence[Question], *, seed: int) -> Shown:
 
 def measured(*, mode, dataset, questions, profiles, prompts, how, few=None) -> Rows:
     """Each measure of METHODS and VARIANTS on every question and context; `prompts` holds what the asker is asked under "judge"."""
-    sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few)
+    sampled = _sampled(mode, _asked(dataset, questions, how["seed"]), profiles, prompts, how, few=few)
     table, asks = compared.rows(sampled.judge, sampled.questions, sampled.drawn), load_prompt(prompts["judge"])
     said = compared.asked_judge(sampled.asker, sampled.questions, sampled.drawn, asks)
     return table.assign(lm_judge=said), sampled.facts
@@ -46,7 +46,7 @@ def measured(*, mode, dataset, questions, profiles, prompts, how, few=None) -> R
 
 def again(*, mode, questions, profiles, prompts, how, few=None) -> Rows:
     """The companion corpus closed book only, as the condition "asked again"; all measures but the asked judge."""
-    sampled = _sampled(mode, CORPUS, questions, profiles, prompts, how, few=few, only=[CLOSED])
+    sampled = _sampled(mode, _asked(CORPUS, questions, how["seed"], only=[CLOSED]), profiles, prompts, how, few=few)
     table = compared.rows(sampled.judge, sampled.questions, sampled.drawn)
     return table.assign(condition=AGAIN), sampled.facts
 
@@ -55,26 +55,26 @@ def runs(*, mode, dataset, questions, profiles, prompts, how, few=None) -> Rows:
     """SePer in several disjoint runs of several sizes, `how` holds "times" and "sizes" in the place of "samples"."""
     many = {"sizes": how["sizes"], "times": how["times"]}
     how = how | {"samples": max(many["sizes"]) * many["times"]}
-    sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few)
+    sampled = _sampled(mode, _asked(dataset, questions, how["seed"]), profiles, prompts, how, few=few)
     return seper.repeated(sampled.judge, sampled.questions, sampled.drawn, **many), sampled.facts
 
 
 def by_code(*, mode, dataset, questions, among, profiles, prompts, how, few=None) -> Rows:
     """As the authors' code has it; see `variants.by_code`."""
-    sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few, among=among)
+    sampled = _sampled(mode, _asked(dataset, questions, how["seed"], among=among), profiles, prompts, how, few=few)
     return variants.by_code(sampled.drawn, sampled.agreed), sampled.facts
 
 
 def warped(*, mode, dataset, questions, among, profiles, prompts, how, few=None) -> Rows:
     """The same samples under warped distributions; `how` holds "warps", see `variants.warped`."""
-    sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few, among=among)
+    sampled = _sampled(mode, _asked(dataset, questions, how["seed"], among=among), profiles, prompts, how, few=few)
     texts = seper.prompts_of(sampled.reader, sampled.questions, sampled.shown, **_reading(prompts))
     return variants.warped(sampled.reader, texts, sampled.drawn, sampled.agreed, how["warps"]), sampled.facts
 
 
 def directed(*, mode, dataset, questions, among, profiles, prompts, how, few=None) -> Rows:
     """Judged by the asker, which is asked what follows from what by the prompt "entails"; see `variants.directed`."""
-    sampled = _sampled(mode, dataset, questions, profiles, prompts, how, few=few, among=among)
+    sampled = _sampled(mode, _asked(dataset, questions, how["seed"], among=among), profiles, prompts, how, few=few)
     asks = load_prompt(prompts["entails"])
     return variants.directed(sampled.asker, sampled.questions, sampled.drawn, sampled.agreed, asks), sampled.facts
 
@@ -96,25 +96,40 @@ class Sampled:
         return seper.agreements(self.judge, self.questions, self.drawn)
 
 
-def _sampled(mode, dataset, questions, profiles, prompts, how, *, few=None, among=None, only=None) -> Sampled:
-    """`among` leaves out the unrelated passage; `few` are the first questions, shown what they are shown among all."""
+@dataclass(frozen=True)
+class Asked:
+    """Questions of a data set and what each is shown; `facts` say where they come from."""
+
+    dataset: str
+    questions: list[Question]
+    shown: Shown
+    facts: dict
+
+
+def _asked(dataset, questions, seed, *, among=None, only=None) -> Asked:
+    """`among` leaves out the unrelated passage, `only` every context that it does not name."""
     if dataset == CORPUS:
         first = data.load(CORPUS)[: among or questions]
         asked, facts = first[:: max(1, len(first) // questions)][:questions], {"questions": questions}
-        shown = corpus_contexts(first, seed=how["seed"])
+        shown = corpus_contexts(first, seed=seed)
     else:
         data_set = benchmarks.load(dataset, questions)
         asked, facts = list(data_set.questions), data_set.facts
         shown = seper.contexts(asked, data_set.negatives())
     only = only or [name for name in shown if not (among and name == UNRELATED)]
-    asked, shown = asked[:few], {name: part for name, part in shown.items() if name in only}
+    return Asked(dataset, asked, {name: part for name, part in shown.items() if name in only}, facts)
+
+
+def _sampled(mode, asked: Asked, profiles, prompts, how, *, few=None) -> Sampled:
+    """`few` are the first questions, shown what they are shown among all."""
+    questions = asked.questions[:few]
     options = {"n": how["samples"], "max_new_tokens": how["max_new_tokens"], "seed": how["seed"]}
-    chapter = CHAPTER if dataset == CORPUS else None  # calls with text of a benchmark belong to nobody
+    chapter = CHAPTER if asked.dataset == CORPUS else None  # calls with text of a benchmark belong to nobody
     reader, *others = (asking.reader(profiles[who], mode, chapter) for who in ("reader", "asker") if who in profiles)
     asker = others[0] if others else None
-    drawn = seper.draw(reader, asked, shown, **_reading(prompts), **options)
-    facts |= asking.facts(reader=reader, asker=asker)
-    return Sampled(reader, asker, load_judge(profiles["judge"]), asked, shown, drawn, facts)
+    drawn = seper.draw(reader, questions, asked.shown, **_reading(prompts), **options)
+    facts = asked.facts | asking.facts(reader=reader, asker=asker)
+    return Sampled(reader, asker, load_judge(profiles["judge"]), questions, asked.shown, drawn, facts)
 
 
 def _reading(names: dict[str, str]) -> dict:
