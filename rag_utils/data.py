@@ -154,21 +154,12 @@ def load(name: str) -> list[Question]:
     comes again (it does not in the file of the manifest).
     """
     check_name("data set", name, _QUESTIONS)
-    return [
-        Question(
-            id=row["id"],
-            text=row["text"],
-            answers=tuple(row["answers"]),
-            dataset=name,
-            gold=tuple(map(_passage, row["gold"])),
-            distractors=tuple(map(_passage, row["distractors"])),
-            split=row["split"],
-            type=row["type"],
-            kind=row["kind"],
-            gold_sentences=tuple(map(tuple, row["gold_sentences"])),
-        )
-        for row in table(name)
-    ]
+    questions = []
+    for row in table(name):
+        row |= {field: tuple(map(_passage, row[field])) for field in ("gold", "distractors")}
+        row |= {"answers": tuple(row["answers"]), "gold_sentences": tuple(map(tuple, row["gold_sentences"]))}
+        questions.append(Question(**row, dataset=name))
+    return questions
 
 
 def load_judged(name: str = "evouna_nq") -> list[Judged]:
@@ -182,12 +173,7 @@ def load_judged(name: str = "evouna_nq") -> list[Judged]:
     """
     check_name("judged data set", name, _JUDGED)
     return [
-        Judged(
-            id=row["id"],
-            question=row["text"],
-            golds=tuple(row["golds"]),
-            answers=tuple(JudgedAnswer(**answer) for answer in row["answers"]),
-        )
+        Judged(row["id"], row["text"], tuple(row["golds"]), tuple(JudgedAnswer(**answer) for answer in row["answers"]))
         for row in table(name)
     ]
 
@@ -244,22 +230,9 @@ def _features(name: str) -> "datasets.Features":
         answer = {"system": text, "text": text, "verdict": Value("bool")}
         return Features({"id": text, "text": text, "golds": List(text), "answers": List(answer)})
     passage = {"id": text, "title": text, "text": text, "sentences": List(text)}
-    return Features(
-        {
-            "id": text,
-            "text": text,
-            "answers": List(text),
-            "gold": List(passage),
-            "distractors": List(passage),
-            "split": text,
-            "type": text,
-            "kind": text,
-            "gold_sentences": List(List(Value("int64"))),
-        }
-    )
-
-
-# --- the form of a row, per file -------------------------------------------------------------------------------------
+    plain = dict.fromkeys(("id", "text", "split", "type", "kind"), text)
+    lists = {"answers": text, "gold": passage, "distractors": passage, "gold_sentences": List(Value("int64"))}
+    return Features(plain | {name: List(of) for name, of in lists.items()})
 
 
 class _NqContext(Row):
@@ -345,9 +318,6 @@ def _passage(row: dict) -> Passage:
     return Passage(row["id"], row["title"], row["text"], tuple(row["sentences"]))
 
 
-# --- one reader per data set -----------------------------------------------------------------------------------------
-
-
 def _read_nq() -> Iterator[dict]:
     def rows() -> Iterator[dict]:
         for where, row in lines(locate("nq")):
@@ -398,13 +368,10 @@ def _read_evouna() -> Iterator[dict]:
             golds = [gold.strip() for gold in (item.golden_answer or "").split("/") if gold.strip()]
             if not golds:
                 raise DataError(f"{where}, field golden_answer: no gold in it, wanted one or more, parted by /")
+            said = item.model_dump()
             answers = [
-                {
-                    "system": system,
-                    "text": getattr(item, f"answer_{system}") or "",
-                    "verdict": getattr(item, f"judge_{system}"),
-                }
-                for system in SYSTEMS
+                {"system": name, "text": said[f"answer_{name}"] or "", "verdict": said[f"judge_{name}"]}
+                for name in SYSTEMS
             ]
             yield {"text": item.question, "golds": golds, "answers": answers}
 

@@ -53,9 +53,6 @@ class Fit:
     rankings: int
 
 
-# --- orders ----------------------------------------------------------------------------------------
-
-
 def cyclic_orders(n, *, prefix=None):
     """The N orders that begin with each passage in turn and go round.
 
@@ -107,15 +104,10 @@ def prefix_length(scores, *, share=0.9, temperature=1.0, least=2):
     """
     scores = _bounded("scores", scores)
     least = checks.whole("least", least, least=1, most=len(scores))
-    share, temperature = (
-        checks.number("share", share, above=0, high=1),
-        checks.number("temperature", temperature, low=1e-100),
-    )
+    checks.number("share", share, above=0, high=1)
+    checks.number("temperature", temperature, low=1e-100)
     reached = np.cumsum(np.sort(softmax(scores / temperature))[::-1])
     return min(len(scores), max(least, 1 + int((reached < share - ROUNDING).sum())))
-
-
-# --- scores ----------------------------------------------------------------------------------------
 
 
 def saliency(query, passages=None, *, prior=True, form="log"):
@@ -127,8 +119,7 @@ def saliency(query, passages=None, *, prior=True, form="log"):
     form     : "log": the logarithm of the product, minus its mean over the orders; in nats. "probability": the product divided by its sum
                over the orders
     returns  : (m,) float, sum 0 for "log", sum 1 and 0 .. 1 for "probability"
-    raises   : ValueError if an array is not a filled list of finite numbers of at most 0, the lengths differ, passages is missing or
-               the name is unknown
+    raises   : ValueError if an array is no list of finite numbers of at most 0, lengths differ, passages is missing, the name is unknown
     source   : MoI, eq. 3, a product of probabilities. It underflows, so it is formed in logarithms and scaled per question. Neither what
                is subtracted nor the divisor changes a fit's position or ranking; the choice of form does. Without `prior`: the QG variant
 
@@ -159,12 +150,8 @@ def predict(orders, position, utility):
     >>> predict([[1, 0, 2], [2, 1, 0]], [0.5, 0.5, 0.0], [0.2, 0.4, 0.9])
     array([0.3 , 0.65])
     """
-    utility = _bounded("utility", utility)
-    orders = _orders(orders, len(utility))
-    return utility[orders] @ _position(position, orders.shape[1])
-
-
-# --- fit -------------------------------------------------------------------------------------------
+    orders, position, utility = _model(orders, position, utility)
+    return utility[orders] @ position
 
 
 def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
@@ -201,15 +188,17 @@ def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
     False
     """
     check_name("sign", sign, SIGNS)
-    n, starts = _passages(n), checks.whole("starts", starts, least=1, most=10_000)
-    orders, scores = _problem(orders, scores, n)
+    (orders, scores, n), starts = _problem(orders, scores, n), checks.whole("starts", starts, least=1, most=10_000)
     pointwise, rng = _pointwise(pointwise, n, sign), checks.generator(rng)
     middle, spread = scores.mean(), scores.std()
     if spread <= ROUNDING * np.abs(scores).max():
         middle, spread = scores[0], 0.0
     target = (scores - middle) / spread if spread else np.zeros(len(scores))
     length = orders.shape[1]
-    independent = np.linalg.matrix_rank(_one_hot(orders, n))
+    one_hot = (
+        (orders[:, :, None] == np.arange(n)).reshape(len(orders), -1).astype(float)
+    )  # which passage at which place
+    independent = np.linalg.matrix_rank(one_hot)
     enough = independent > n + length - 1 or independent == length * (n - 1) + 1
     best = _search(orders, target, n, sign, starts * (MOST_ROUNDS if enough else 1), starts, rng)
     if sign == "pointwise prior":
@@ -241,8 +230,7 @@ def solve_utility(orders, scores, n, position):
     >>> solve_utility(cyclic_orders(3, prefix=2), [0.7, 0.375, 0.425], 3, [0.75, 0.25]).round(4)
     array([0.8, 0.4, 0.3])
     """
-    n = _passages(n)
-    orders, scores = _problem(orders, scores, n)
+    orders, scores, n = _problem(orders, scores, n)
     position = _position(position, orders.shape[1])
     if position.min() < -ROUNDING or abs(position.sum() - 1) > 1e-6:
         raise ValueError(
@@ -279,9 +267,7 @@ def jacobian_rank(orders, position, utility):
     >>> jacobian_rank(cyclic_orders(4), [0.4, 0.3, 0.2, 0.1], [0.3, 0.1, 0.8, 0.2])   # of 4 + 4 - 1
     4
     """
-    utility = _bounded("utility", utility)
-    orders = _orders(orders, len(utility))
-    position = _position(position, orders.shape[1])
+    orders, position, utility = _model(orders, position, utility)
     apart = utility - utility.mean()
     width = np.abs(apart).max()
     apart = apart / width if width > ROUNDING * np.abs(utility).max() else np.zeros(len(apart))
@@ -341,11 +327,6 @@ def _weights(orders, position, n):
     return weights
 
 
-def _one_hot(orders, n):
-    """(m, L n): which passage is at which place."""
-    return (orders[:, :, None] == np.arange(n)).reshape(len(orders), -1).astype(float)
-
-
 def _same(fitted, other):
     """Whether two pairs of position and utility are the same but for what a descent leaves."""
     scale = max(1.0, np.ptp(fitted[1]))
@@ -364,19 +345,12 @@ def _correlation(x, y):
     return float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y) or 1.0))
 
 
-# --- input -----------------------------------------------------------------------------------------
-
-
 def _bounded(name, values):
     return checks.numbers(name, values, low=-LARGEST, high=LARGEST)
 
 
-def _passages(n):
-    return checks.whole("n", n, least=1, most=MOST_PASSAGES)
-
-
-def _sizes(n, prefix):
-    n = _passages(n)
+def _sizes(n, prefix=None):
+    n = checks.whole("n", n, least=1, most=MOST_PASSAGES)
     return n, n if prefix is None else checks.whole("prefix", prefix, least=1, most=n)
 
 
@@ -391,9 +365,10 @@ def _orders(orders, n):
 
 
 def _problem(orders, scores, n):
+    n, _ = _sizes(n)
     orders, scores = _orders(orders, n), _bounded("scores", scores)
     checks.same_length(orders=orders, scores=scores)
-    return orders, scores
+    return orders, scores, n
 
 
 def _position(position, length):
@@ -402,12 +377,17 @@ def _position(position, length):
     return position
 
 
+def _model(orders, position, utility):
+    utility = _bounded("utility", utility)
+    orders = _orders(orders, len(utility))
+    return orders, _position(position, orders.shape[1]), utility
+
+
 def _pointwise(pointwise, n, sign):
     if (pointwise is None) == (sign == "pointwise prior"):
         got = "None" if pointwise is None else "scores"
         raise ValueError(f'pointwise must be given for sign "pointwise prior" and for it only; got {got} with {sign!r}')
-    if pointwise is None:
-        return None
-    pointwise = _bounded("pointwise", pointwise)
-    checks.same_length(pointwise=pointwise, passages=range(n))
+    if pointwise is not None:
+        pointwise = _bounded("pointwise", pointwise)
+        checks.same_length(pointwise=pointwise, passages=range(n))
     return pointwise

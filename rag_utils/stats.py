@@ -12,7 +12,6 @@ half of them there is no interval, and ValueError is raised.
 import warnings
 from dataclasses import dataclass, field
 from itertools import product
-from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,9 @@ from scipy import stats
 from rag_utils.base import checks
 from rag_utils.base.names import check_name
 
+LEVEL = 0.95  # of every interval
 RESAMPLES = 2000
+FEWEST = 40  # resamples, so that both tails beyond the interval hold one
 PERMUTATIONS = 4999
 BLOCK = 2_000_000  # numbers held at once while resampling
 LARGEST = 1e300  # of a number; sums of some millions of them must still be numbers
@@ -61,11 +62,6 @@ class Estimate:
         checks.whole("n", self.n, least=1)
         checks.whole("undefined", self.undefined, least=0)
 
-    @property
-    def half_width(self):
-        """Half the length of the interval: float, in the unit of the value."""
-        return (self.high - self.low) / 2
-
     def __format__(self, spec):
         """`value [low, high]`, each number in the given format; two decimals if none is given."""
         spec = spec or "z.2f"
@@ -94,12 +90,11 @@ class Correlation(_Tested):
     """A correlation coefficient with its interval, the count of rows, and the two-sided p value of "not related"."""
 
 
-def mean_interval(values, *, groups=None, level=0.95, resamples=RESAMPLES, rng=0):
+def mean_interval(values, *, groups=None, resamples=RESAMPLES, rng=0):
     """The mean of the values with its percentile bootstrap interval.
 
     values  : (n,) numbers, n >= 2
     groups  : (n,) question ids, at least 2 different; then whole questions are drawn
-    level   : share of intervals that should hold the true mean; resamples: 2000 unless told; rng: seed or Generator
     returns : Estimate
     raises  : ValueError if the shape is wrong, a number is not finite, or rows or questions are fewer than 2
     source  : Efron and Tibshirani 1993, chapter 13; whole clusters: Davison and Hinkley 1997, section 3.8. Where all
@@ -114,43 +109,41 @@ def mean_interval(values, *, groups=None, level=0.95, resamples=RESAMPLES, rng=0
     """
     values = _numbers("values", values, least=2)
     codes, units = _questions(groups, len(values))
-    low, high = _mean_bounds(values, codes, units, level, resamples, rng)
+    low, high = _mean_bounds(values, codes, units, resamples, rng)
     if (values == values[0]).all() and values[0] in (0, 1):
-        exact = proportion_interval(int(values[0]) * units, units, level=level)
+        exact = proportion_interval(int(values[0]) * units, units)
         low, high = exact.low, exact.high
     return Estimate(float(values.mean()), low, high, len(values))
 
 
-def proportion_interval(successes, n, *, level=0.95):
+def proportion_interval(successes, n):
     """The share of successes with its exact (Clopper-Pearson) interval, which has a width at 0 and at n successes too.
 
     successes, n : int, 0 <= successes <= n, n >= 1; trials must be independent: one per question
     returns      : Estimate
-    raises       : ValueError if a count is no integer or out of range, or level is not between 0 and 1
-    source       : Clopper and Pearson 1934, as in scipy.stats.binomtest. Covers at least `level`, often more
+    raises       : ValueError if a count is no integer or out of range
+    source       : Clopper and Pearson 1934, as in scipy.stats.binomtest. Covers at least 95 %, often more
 
     >>> print(proportion_interval(0, 40))
     0.00 [0.00, 0.09]
     """
     n = checks.whole("n", n, least=1, most=2**53)
     successes = checks.whole("successes", successes, least=0, most=n)
-    interval = stats.binomtest(successes, n).proportion_ci(_level(level), method="exact")
+    interval = stats.binomtest(successes, n).proportion_ci(LEVEL, method="exact")
     return Estimate(successes / n, float(interval.low), float(interval.high), n)
 
 
-def statistic_interval(statistic, *columns, groups=None, level=0.95, resamples=RESAMPLES, rng=0):
+def statistic_interval(statistic, *columns, groups=None, resamples=RESAMPLES, rng=0):
     """Any statistic of the rows with its percentile bootstrap interval: an F1, an accuracy, an AUROC.
 
     statistic : function of as many arrays as there are columns; returns one number
     columns   : arrays with n rows each, n >= 2; they are resampled together, row by row
     groups    : (n,) question ids, at least 2 different; then whole questions are drawn
-    level     : as in `mean_interval`; resamples: 2000 unless told; rng: seed or Generator
     returns   : Estimate
-    raises    : ValueError if lengths differ, a column holds NaN or infinity, the statistic of all rows is not one
-                finite number, or it does not exist (is not finite, raises ValueError or divides by zero) on more than
-                half of the resamples
-    source    : as `mean_interval`, which gives the same interval for np.mean faster. There is no width where every
-                resample gives the same value; for a share that is 0 or 1 use `proportion_interval`
+    raises    : ValueError if lengths differ, a column holds NaN or infinity, or the statistic does not exist (is not one
+                finite number, raises ValueError or divides by zero) for all rows or more than half of the resamples
+    source    : as `mean_interval`. There is no width where every resample gives the same value; for a share that is 0
+                or 1 use `proportion_interval`
 
     >>> human, judge = np.array([1, 1, 0, 1, 0, 0, 1, 0] * 5), np.array([1, 1, 1, 1, 0, 0, 0, 0] * 5)
     >>> def f1(human, judge):
@@ -164,24 +157,23 @@ def statistic_interval(statistic, *columns, groups=None, level=0.95, resamples=R
     codes, units = _questions(groups, n)
     try:
         with np.errstate(all="ignore"):
-            value = _one_number(statistic(*columns))
+            value = statistic(*columns)
     except ArithmeticError as error:
-        raise ValueError(f"the statistic of all rows must be one finite number; got {error!r}") from error
+        value = error
+    value = checks.number("the statistic of all rows", int(value) if isinstance(value, bool | np.bool_) else value)
     draws = []
-    for counts in _row_counts(codes, units, resamples, level, rng):
+    for counts in _row_counts(codes, units, resamples, rng):
         for count in counts:
             chosen = np.repeat(np.arange(n), count)
             draws.append(_or_nan(statistic, [column[chosen] for column in columns]))
-    low, high, undefined = _bounds(np.array(draws), level)
-    return Estimate(value, low, high, n, undefined=undefined)
+    return estimate_of(value, draws, n)
 
 
-def paired_difference(a, b, *, groups=None, level=0.95, resamples=RESAMPLES, permutations=PERMUTATIONS, rng=0):
+def paired_difference(a, b, *, groups=None, resamples=RESAMPLES, permutations=PERMUTATIONS, rng=0):
     """The mean of a - b over the same rows, with its bootstrap interval and the p value of a sign-flip test.
 
     a, b    : (n,) numbers, row i of both about the same item, n >= 2
     groups  : (n,) question ids, at least 2 different; then whole questions are drawn, and flipped together
-    level   : as in `mean_interval`; resamples: 2000 unless told; rng: seed or Generator
     returns : Difference; p two-sided: how often a random swap of a and b gives a mean at least as far from 0. All swaps
               are enumerated where at most 12 rows (questions) differ; else `permutations` random ones (4999), and
               p = (1 + count) / (1 + permutations). With no difference anywhere p is 1 and the interval [0, 0]: a bound
@@ -197,7 +189,7 @@ def paired_difference(a, b, *, groups=None, level=0.95, resamples=RESAMPLES, per
     codes, units = _questions(groups, checks.same_length(a=a, b=b))
     permutations, rng = _times("permutations", permutations), checks.generator(rng)
     difference = a - b
-    low, high = _mean_bounds(difference, codes, units, level, resamples, rng)
+    low, high = _mean_bounds(difference, codes, units, resamples, rng)
     p_value = _flip_p(np.bincount(codes, weights=difference), permutations, rng)
     return Difference(float(difference.mean()), low, high, len(a), p_value)
 
@@ -219,13 +211,12 @@ def holm(p_values):
     return stepped[np.argsort(order)]
 
 
-def correlation(x, y, *, method, groups=None, level=0.95, resamples=RESAMPLES, permutations=PERMUTATIONS, rng=0):
+def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, permutations=PERMUTATIONS, rng=0):
     """How far y rises with x, -1 .. 1, with its bootstrap interval and a two-sided p value.
 
     x, y    : (n,) numbers, n >= 3, neither constant
     method  : "pearson" | "spearman" | "kendall" (tau-b: pairs tied in x or in y leave the denominator)
     groups  : (n,) question ids, at least 2 different; then the bootstrap draws questions
-    level   : as in `mean_interval`; resamples: 2000 unless told; rng: seed or Generator
     returns : Correlation. p without groups: scipy's test, or, below 30 rows, random permutations of y over the rows.
               p with groups: permutations of y within each question, so that a level shared by a question's rows is no
               evidence; 1 where no question has rows to tell apart. By permutation, p is twice the smaller tail, each
@@ -239,16 +230,15 @@ def correlation(x, y, *, method, groups=None, level=0.95, resamples=RESAMPLES, p
     >>> round(result.value, 4)
     0.6
     """
-    check_name("correlation method", method, ["pearson", "spearman", "kendall"])
+    check_name("correlation method", method, _METHODS)
     x, y = _varied("x", x, least=3), _varied("y", y, least=3)
     n = checks.same_length(x=x, y=y)
     codes, units = _questions(groups, n)
     permutations, rng = _times("permutations", permutations), checks.generator(rng)
-    test = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}[method]
-    draw = {"pearson": _pearson_draws, "spearman": _spearman_draws, "kendall": _kendall_draws}[method]
+    test, draw = _METHODS[method]
     observed = test(x, y)
-    draws = np.concatenate([draw(counts, x, y) for counts in _row_counts(codes, units, resamples, level, rng)])
-    low, high, undefined = _bounds(draws, level)
+    draws = np.concatenate([draw(counts, x, y) for counts in _row_counts(codes, units, resamples, rng)])
+    low, high, undefined = _bounds(draws)
     p_value = observed.pvalue
     if groups is not None or n < SMALL_SAMPLE:
         within = np.zeros(n, int) if groups is None else codes
@@ -271,15 +261,15 @@ def largest_kendall(x, y):
     return float(stats.kendalltau(np.sort(x), np.sort(y)).statistic)
 
 
-def correlation_difference(a, b, target, *, method, groups=None, level=0.95, resamples=10_000, rng=0):
+def correlation_difference(a, b, target, *, method, groups=None, resamples=10_000, rng=0):
     """How much better a goes with the target than b does: the difference of the two correlations, over the same rows.
 
     a, b, target : (n,) numbers, n >= 3, none constant
     method       : as in `correlation`
     groups       : (n,) question ids, at least 2 different; then whole questions are drawn
-    level        : as in `mean_interval`; resamples: 10,000 unless told, since p cannot be below 2 / (1 + resamples)
+    resamples    : 10,000 unless told, since p cannot be below 2 / (1 + resamples)
     returns      : Difference, -2 .. 2; p two-sided, by inverting the bootstrap interval: twice the smaller share of resamples on one side
-                   of 0, the ties on both, so that an interval of this level leaves out 0 where p is below 1 - level
+                   of 0, the ties on both, so that the interval leaves out 0 where p is below 0.05
     raises       : ValueError as `correlation`
     source       : Efron and Tibshirani 1993, section 15.4
 
@@ -291,11 +281,10 @@ def correlation_difference(a, b, target, *, method, groups=None, level=0.95, res
     fixed = {"method": method, "groups": groups, "resamples": 40, "permutations": 1}
     value = correlation(a, target, **fixed).value - correlation(b, target, **fixed).value  # checks everything
     a, b, target = (_varied("values", values, least=3) for values in (a, b, target))
-    draw = {"pearson": _pearson_draws, "spearman": _spearman_draws, "kendall": _kendall_draws}[method]
-    codes, units = _questions(groups, len(a))
-    blocks = _row_counts(codes, units, resamples, level, rng)
+    draw = _METHODS[method][1]
+    blocks = _row_counts(*_questions(groups, len(a)), resamples, rng)
     draws = np.concatenate([draw(counts, a, target) - draw(counts, b, target) for counts in blocks])
-    return difference_of(value, draws, len(a), level=level)
+    return difference_of(value, draws, len(a))
 
 
 def auroc(uncertainty, correct):
@@ -339,39 +328,33 @@ def aurac(uncertainty, correct):
     return float((np.repeat(expected, sizes).cumsum() / np.arange(1, len(correct) + 1)).mean())
 
 
-# --- resampling ------------------------------------------------------------------------------------
-
-
-def row_counts(n, *, level=0.95, resamples=RESAMPLES, rng=0):
+def row_counts(n, *, resamples=RESAMPLES, rng=0):
     """How often each resample holds each of n rows, for a statistic that takes many resamples at once.
 
     returns : iterator of (block, n) whole numbers, `resamples` rows in all, each with sum n: the draws of `statistic_interval`
     raises  : ValueError if there are fewer resamples than both tails need
     """
-    return _row_counts(np.arange(n), n, resamples, level, rng)
+    return _row_counts(np.arange(n), n, resamples, rng)
 
 
-def estimate_of(value, draws, n, *, level=0.95):
+def estimate_of(value, draws, n):
     """A number of n rows with the percentile interval of its resamples; raises ValueError if more than half of these are not finite."""
-    low, high, undefined = _bounds(np.asarray(draws), level)
+    low, high, undefined = _bounds(np.asarray(draws))
     return Estimate(float(value), low, high, n, undefined=undefined)
 
 
-def difference_of(value, draws, n, *, level=0.95):
+def difference_of(value, draws, n):
     """As `estimate_of`, for a difference; p two-sided, by inverting the interval: 2 (1 + smaller tail at 0) / (1 + draws)."""
-    interval = estimate_of(value, draws, n, level=level)
+    interval = estimate_of(value, draws, n)
     draws = np.asarray(draws)[np.isfinite(draws)]
     tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
     p_value = min(1.0, 2 * (1 + int(tail)) / (1 + len(draws)))
     return Difference(interval.value, interval.low, interval.high, n, p_value, undefined=interval.undefined)
 
 
-def _row_counts(codes, units, resamples, level, rng):
+def _row_counts(codes, units, resamples, rng):
     """How often each resample holds each row, in blocks: arrays (block, n) of counts, `resamples` rows in all."""
-    resamples = _times("resamples", resamples)
-    if resamples * (1 - _level(level)) < 2 - 1e-9:
-        raise ValueError(f"resamples must be at least 2 / (1 - level) so that both tails hold one; got {resamples}")
-    rng = checks.generator(rng)
+    resamples, rng = _times("resamples", resamples, least=FEWEST), checks.generator(rng)
     for block in _blocks(resamples, max(units, len(codes))):
         drawn = rng.integers(units, size=(block, units)) + units * np.arange(block)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=block * units).reshape(block, units)
@@ -384,7 +367,7 @@ def _blocks(total, width):
     return [min(size, total - start) for start in range(0, total, size)]
 
 
-def _bounds(draws, level):
+def _bounds(draws):
     """Percentile interval of the draws that exist, and how many do not."""
     defined = draws[np.isfinite(draws)]
     undefined = len(draws) - len(defined)
@@ -393,19 +376,13 @@ def _bounds(draws, level):
             f"the statistic does not exist on {undefined} of {len(draws)} resamples, so there is no interval; "
             "more rows or questions are needed, or values that vary more"
         )
-    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(defined, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high), undefined
 
 
-def _mean_bounds(values, codes, units, level, resamples, rng):
-    counts = _row_counts(codes, units, resamples, level, rng)
-    return _bounds(np.concatenate([block @ values / block.sum(axis=1) for block in counts]), level)[:2]
-
-
-def _one_number(value):
-    if np.ndim(value) != 0 or not isinstance(value, Real | np.bool_) or not np.isfinite(value):
-        raise ValueError(f"the statistic of all rows must be one finite number; got {value!r}")
-    return float(value)
+def _mean_bounds(values, codes, units, resamples, rng):
+    counts = _row_counts(codes, units, resamples, rng)
+    return _bounds(np.concatenate([block @ values / block.sum(axis=1) for block in counts]))[:2]
 
 
 def _or_nan(statistic, columns):
@@ -454,6 +431,13 @@ def _kendall_draws(counts, x, y):
     return draws.clip(-1, 1)
 
 
+_METHODS = {  # scipy's value and test, and the draws
+    "pearson": (stats.pearsonr, _pearson_draws),
+    "spearman": (stats.spearmanr, _spearman_draws),
+    "kendall": (stats.kendalltau, _kendall_draws),
+}
+
+
 def _signs(values):
     """Sign of the difference of every pair, (n, n) float32: whole numbers, so sums below 2^24 are exact."""
     return np.sign(np.subtract.outer(values, values)).astype(np.float32)
@@ -472,9 +456,6 @@ def _ranks(counts, values):
     starts = np.flatnonzero(np.diff(inverse[order], prepend=-1))
     tied = np.add.reduceat(counts[:, order], starts, axis=1)
     return (tied.cumsum(axis=1) - (tied - 1) / 2)[:, inverse]
-
-
-# --- tests -----------------------------------------------------------------------------------------
 
 
 def _flip_p(differences, permutations, rng):
@@ -519,9 +500,6 @@ def _permutation_p(x, y, method, codes, permutations, rng):
         above += int(np.sum(drawn >= observed - slack))
         below += int(np.sum(drawn <= observed + slack))
     return min(1.0, 2 * (1 + min(above, below)) / (1 + permutations))
-
-
-# --- input -----------------------------------------------------------------------------------------
 
 
 def _column(name, values):
@@ -575,11 +553,5 @@ def _uncertainty(uncertainty, correct):
     return uncertainty, correct
 
 
-def _times(name, value):
-    return checks.whole(name, value, least=1, most=10_000_000)
-
-
-def _level(level):
-    if checks.number("level", level, above=0, high=1) == 1:
-        raise ValueError("level must be below 1; got 1")
-    return level
+def _times(name, value, *, least=1):
+    return checks.whole(name, value, least=least, most=10_000_000)

@@ -4,7 +4,7 @@ Every function draws on an Axes and returns it; in a notebook write `_ = dot_int
 alone. The same input gives the same bytes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from numbers import Real
 from pathlib import Path
@@ -153,11 +153,7 @@ def grouped_intervals(ax: Axes, table: pd.DataFrame, *, quantity: str, unit: str
     quantity, unit, better, rows : as in `dot_interval`
     raises   : ValueError for missing columns, no rows, a group and mark that occur twice, values that are not finite
     """
-    missing = [column for column in TABLE_COLUMNS if column not in table.columns]
-    if missing or table.empty:
-        raise ValueError(f"wanted rows with columns {TABLE_COLUMNS}, got {len(table)} rows, {list(table.columns)}")
-    if table.duplicated(["group", "mark"]).any():
-        raise ValueError(f"wanted each group and mark once, got {_first_double(table)} twice")
+    _check_table(table, TABLE_COLUMNS)
     groups, names = list(dict.fromkeys(table["group"])), list(dict.fromkeys(table["mark"]))
     handles = [_handle(name) for name in names]
     step = 0.72 / len(names)
@@ -195,11 +191,7 @@ def interval_lines(
     logarithmic : equal ratios are equal distances on the vertical axis
     raises   : ValueError as in `grouped_intervals`, for an empty x_label, and for values <= 0 on a logarithmic axis
     """
-    wanted = (x, *TABLE_COLUMNS[1:])
-    if table.empty or any(column not in table.columns for column in wanted):
-        raise ValueError(f"wanted rows with columns {wanted}, got {len(table)} rows, {list(table.columns)}")
-    if table.duplicated([x, "mark"]).any():
-        raise ValueError(f"wanted each {x} and mark once")
+    _check_table(table, (x, *TABLE_COLUMNS[1:]))
     if logarithmic and (table["low"] <= 0).any():
         raise ValueError(f"a logarithmic axis wants values above 0, got {table['low'].min()}")
     names = list(dict.fromkeys(table["mark"]))
@@ -240,30 +232,23 @@ def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
     texts, rows = {}, {}
     for node in reversed(list(root.walk())):
         if node.children and node.ends:
-            raise ValueError(
-                f"prefix_tree: text {node.ends[0]} is the beginning of another, wanted texts with ends of their own"
-            )
+            raise ValueError(f"texts must have ends of their own; text {node.ends[0]} is the beginning of another")
         _text(f"the name of the segment from token {node.start} on", name(node))
         texts[id(node)] = len(node.ends) + sum(texts[id(child)] for child in node.children)
     leaves = [node for node in root.walk() if not node.children]
     longest = max(node.stop for node in leaves)
+    bar = {"height": 0.5, "linewidth": 1.4, "zorder": 3}
     for row, node in enumerate(leaves):
         rows[id(node)] = row
-        ax.barh(
-            row, len(node.tokens), left=node.start, height=0.5, color="white", edgecolor=BLUE, linewidth=1.4, zorder=3
-        )
+        ax.barh(row, len(node.tokens), left=node.start, color="white", edgecolor=BLUE, **bar)
         ax.text(node.stop + longest / 60, row, f"{len(node.tokens)}  {name(node)}", va="center")
     for node in reversed([node for node in root.walk() if node.children]):
         below = [rows[id(child)] for child in node.children]
         rows[id(node)] = row = (below[0] + below[-1]) / 2
-        ax.barh(
-            row, len(node.tokens), left=node.start, height=0.5, color=BLUE, edgecolor="white", linewidth=1.4, zorder=3
-        )
+        ax.barh(row, len(node.tokens), left=node.start, color=BLUE, edgecolor="white", **bar)
         ax.vlines(node.stop, min(below), max(below), color=NEUTRAL[0], linewidth=1.2, zorder=2)
-        middle = node.start + len(node.tokens) / 2
-        ax.text(
-            middle, row, f"{len(node.tokens)} × {texts[id(node)]}", ha="center", va="center", color="white", zorder=4
-        )
+        middle, inside = node.start + len(node.tokens) / 2, f"{len(node.tokens)} × {texts[id(node)]}"
+        ax.text(middle, row, inside, ha="center", va="center", color="white", zorder=4)
         ax.text(middle, row - 0.34, name(node), ha="center", va="bottom")
     ax.set_xlim(0, 1.42 * longest)
     ax.set_ylim(len(leaves) - 0.4, -0.8)
@@ -332,8 +317,13 @@ def _wrap_axis(text: str, width: int) -> str:
     return text if len(text) <= width else "\n".join(filter(None, (_wrap(what, width), way)))
 
 
-def _first_double(table: pd.DataFrame) -> Mapping:
-    return table.loc[table.duplicated(["group", "mark"]), ["group", "mark"]].iloc[0].to_dict()
+def _check_table(table: pd.DataFrame, columns: Sequence[str]) -> None:
+    """Whether a table has rows with these columns, and the first two, which name a row, never twice the same."""
+    if table.empty or not {*columns} <= {*table.columns}:
+        raise ValueError(f"wanted rows with columns {columns}, got {len(table)} rows, {list(table.columns)}")
+    keys = list(columns[:2])
+    if (double := table[table.duplicated(keys)]).size:
+        raise ValueError(f"wanted each {' and '.join(keys)} once, got {double[keys].iloc[0].to_dict()} twice")
 
 
 def _text(name: str, value: str) -> str:
