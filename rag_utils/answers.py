@@ -3,7 +3,6 @@
 import re
 import string
 from collections import Counter
-from collections.abc import Callable
 
 from rag_utils.base import checks
 from rag_utils.base.names import check_name
@@ -82,11 +81,7 @@ def contains_answer(text, answers):
     return float(any(answer in text for answer in answers if answer))
 
 
-METRICS: dict[str, Callable] = {
-    "exact_match": exact_match,
-    "token_f1": token_f1,
-    "contains_answer": contains_answer,
-}
+METRICS = {metric.__name__: metric for metric in (exact_match, token_f1, contains_answer)}
 
 
 def score(metric, prediction, answers):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pydantic import create_model
+
 from rag_utils.base import checks
 from rag_utils.base.names import check_name
 from rag_utils.corpora import companion
@@ -280,20 +282,10 @@ class _MultihopRow(Row):
     paragraphs: Some[_Paragraph]
 
 
-class _EvounaRow(Row):
-    improper: bool
-    question: Text
-    golden_answer: AnyText | None
-    answer_fid: AnyText | None
-    judge_fid: bool | None
-    answer_gpt35: AnyText | None
-    judge_gpt35: bool | None
-    answer_chatgpt: AnyText | None
-    judge_chatgpt: bool | None
-    answer_gpt4: AnyText | None
-    judge_gpt4: bool | None
-    answer_newbing: AnyText | None
-    judge_newbing: bool | None
+_SAID = {"answer": AnyText | None, "judge": bool | None}
+_EVOUNA = {"improper": bool, "question": Text, "golden_answer": AnyText | None}
+_EVOUNA |= {f"{field}_{system}": form for system in SYSTEMS for field, form in _SAID.items()}
+_EvounaRow = create_model("_EvounaRow", __base__=Row, **{field: (form, ...) for field, form in _EVOUNA.items()})
 
 
 def _number(rows: Iterable[dict]) -> Iterator[dict]:

@@ -1,8 +1,7 @@
 """DENSE: does the reader understand its context? Say one chunk in other words and see whether the answer stays the same.
 
-`merge_sentences` cuts a document into chunks. k chunks give k + 1 contexts, the original and k with one chunk rephrased, and so
-n = k + 1 replies; index 0 is the reply under the original context. `degree_entropy` says how little the replies agree, `chunk_roles` which
-chunks that comes from, `refine` exchanges chunks until the replies agree. Who rephrases, answers and compares is not decided here.
+k chunks give k + 1 contexts, the original and k with one chunk rephrased, and so n = k + 1 replies; index 0 is the reply under the original
+context. Who rephrases, answers and compares is not decided here.
 """
 
 import math
@@ -17,9 +16,6 @@ from rag_utils.uncertainty import checked_affinity
 DECIMALS = 6  # of a cosine; what differs between processors decides nothing
 ROUNDING = 1e-9  # cosines this near to the threshold count as equal to it
 STEPS = (0, 0.5, 1)  # how far two replies can agree
-
-
-# --- chunks ----------------------------------------------------------------------------------------
 
 
 def merge_sentences(sentences, embeddings, *, count_tokens, threshold=0.6, max_tokens=512, strict=False):
@@ -72,9 +68,6 @@ def unit_rows(embeddings):
     return checks.directions("embeddings", embeddings)
 
 
-# --- contexts --------------------------------------------------------------------------------------
-
-
 def single_edit_contexts(chunks, rephrased):
     """The original context and, per chunk, the context in which that chunk alone is in other words.
 
@@ -107,9 +100,6 @@ def contexts_without_one(chunks):
     """
     chunks = checks.texts("chunks", chunks)
     return [[*chunks[:i], *chunks[i + 1 :]] for i in range(len(chunks))]
-
-
-# --- agreement -------------------------------------------------------------------------------------
 
 
 def adjacency(entails):
@@ -161,8 +151,7 @@ def chunk_roles(adjacency, agrees_without, *, half="necessary"):
                      not looked at and may be NaN
     half           : what 0.5 makes of an uncertain chunk, "necessary" or "unnecessary"
     returns        : list of n - 1 str
-    raises         : ValueError as `degree_entropy`; if there is no chunk, lengths differ, an agreement with reply 0 or an entry of an
-                     uncertain chunk is not 0, 0.5 or 1, or the name is unknown
+    raises         : ValueError as `degree_entropy`; if there is no chunk, lengths differ, an agreement is none of these, the name is unknown
     source         : DENSE, eqs. 8 to 10. Eq. 10 calls necessary what has agreement 0, so 0.5 is unnecessary; Algorithm 3, lines 25 to 28,
                      calls unnecessary what has agreement 1, so 0.5 is necessary
 
@@ -183,9 +172,6 @@ def chunk_roles(adjacency, agrees_without, *, half="necessary"):
     checks.members("agrees_without, where the chunk is uncertain,", without[~certain], STEPS)
     changes = without < 1 if half == "necessary" else without == 0
     return np.where(certain, "certain", np.where(changes, "necessary", "unnecessary")).tolist()
-
-
-# --- refinement ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """ECoRAG: which sentences are evidence, how a compressor learns to put them first, and how many of them to keep.
 
 A sentence is strong evidence if it turns a wrong answer into a right one, weak evidence if it does no harm beside a strong sentence, and a
-distractor if it does. `mine` finds these labels with a reader, `compressor_loss` is what a compressor learns from them, and `compress`
-adds the best sentences until an evaluator finds them sufficient.
+distractor if it does.
 
 Q questions, n sentences; similarities are plain numbers, losses are in nats. There is no public code: everything is from the paper.
 """
@@ -18,9 +17,6 @@ from rag_utils.base.names import check_name
 
 LABELS = ("strong", "weak", "distractor", "undefined")
 NEGATIVES = {"strong": ("weak", "distractor"), "weak": ("distractor",)}  # what a positive is told from
-
-
-# --- labels --------------------------------------------------------------------------------------
 
 
 def evidentiality(closed_book, with_sentence, strong_with_sentence):
@@ -59,8 +55,7 @@ def mine(questions, sentences, *, closed_book, with_sentence, strong_with_senten
     with_sentence        : list of (question, sentence) -> as many True and False
     strong_with_sentence : list of (question, strong sentence, sentence) -> as many True and False
     returns              : Q lists of labels, in the order of the sentences
-    raises               : ValueError for no questions, lists of different length, a text where a list of texts is wanted, a question
-                           without sentences, and if a function does not answer True or False to each that it is asked
+    raises               : ValueError for no such lists, and if a function does not answer True or False to each that it is asked
     source               : ECoRAG, section 3.1.1. Deviation: which strong sentence stands for "the evidence" if there are several is not
                            said; here it is the first of them. Each function is called once at most, with every distinct question, pair or
                            triple once: pairs only where the reader does not know the answer, triples only where there is a strong sentence
@@ -131,9 +126,6 @@ def label_statistics(labels):
     return LabelStatistics(counts, total, len(counts), int((counts[:, LABELS.index("strong")] > 0).sum()))
 
 
-# --- losses --------------------------------------------------------------------------------------
-
-
 def info_nce(positive, negatives, *, temperature=1.0):
     """Surprise at picking the positive out of itself and the negatives, each with weight exp(similarity / temperature).
 
@@ -141,8 +133,7 @@ def info_nce(positive, negatives, *, temperature=1.0):
     negatives   : (m,) similarities of the question and the negatives, m >= 1: without any the loss is 0 whatever the similarity
     temperature : above 0
     returns     : float, nats, 0 and above; log(1 + m) if all similarities are equal
-    raises      : ValueError if a number is NaN or infinite, if negatives is not a filled list of numbers, if temperature is 0 or less,
-                  and if the loss is too large for a float
+    raises      : ValueError for other numbers than said, and if the loss is too large for a float
     source      : ECoRAG, eqs. 2 and 3: -log(exp(s/t) / (exp(s/t) + sum_j exp(s_j/t))). Computed from the differences s_j - s, so that
                   large similarities neither overflow nor vanish
 
@@ -213,9 +204,6 @@ def _contrast(scores, labels, kind, temperature):
     return float(np.mean([info_nce(score, negatives, temperature=temperature) for score in positives]))
 
 
-# --- compression ---------------------------------------------------------------------------------
-
-
 def compress(sentences, scores, is_sufficient, *, step=4, limit=20):
     """Which sentences to keep: the best ones, as many as the evaluator needs.
 
@@ -225,8 +213,7 @@ def compress(sentences, scores, is_sufficient, *, step=4, limit=20):
     step          : how many are added at a time, 1 and above; the last time fewer, if `limit` or n asks for it
     limit         : most sentences kept, 1 and above
     returns       : list of int, places in `sentences`, best score first, equal scores in the order of the sentences
-    raises        : ValueError for no sentences, a text instead of a list, scores that are not n finite numbers, step or limit that is not a
-                    whole number of 1 or more, and an evaluator that does not say True or False (a probability needs a threshold)
+    raises        : ValueError for other values than said; the evaluator's reply must be True or False, a probability needs a threshold
     source        : ECoRAG, section 3.2.2 and appendix B.1. Section 3.2 adds one sentence at a time (step=1), the appendix four, up to 20;
                     section 3.2.2 speaks of a limit in tokens, the appendix of one in sentences. The evaluator is asked once after each
                     addition, after the last one too, where its answer changes nothing
@@ -244,9 +231,6 @@ def compress(sentences, scores, is_sufficient, *, step=4, limit=20):
         if checks.flag("the evaluator's reply", is_sufficient([sentences[place] for place in kept])):
             break
     return kept
-
-
-# --- shared --------------------------------------------------------------------------------------
 
 
 def _ask(name, correct, asked):

@@ -1,8 +1,4 @@
-"""eRAG: a retrieved document is worth what the reader makes of it alone, and a list what a ranking metric makes of those labels.
-
-`annotate` lets the reader answer each question from each of its documents alone and scores the replies: one label per document, in
-rank order. `rank_metrics` turns the labels of one list into AP, RR, nDCG, P, R and Success.
-"""
+"""eRAG: a retrieved document is worth what the reader makes of it alone, and a list what a ranking metric makes of those labels."""
 
 import re
 
@@ -24,8 +20,7 @@ def rank_metrics(labels, metrics):
     metrics : list of names as in ir-measures, with or without a cutoff: "AP", "RR", "nDCG@10", "P@5", "R@5", "Success@5". P, R and
               Success without "@k" take the whole list, k = n
     returns : dict, name as given -> float, 0 .. 1. All labels 0: every metric is 0
-    raises  : ValueError if labels is empty, not one-dimensional, NaN or outside [0, 1]; for no metrics and unknown names; for
-              another metric than P and Success if a label is not 0 or 1
+    raises  : ValueError if labels is no such list; for no or unknown metrics; for others than P and Success if a label is not 0 or 1
     source  : eRAG, section 2; ir-measures (trec_eval). Relevant are documents of this list only, so R of the whole list is Success.
               Labels between 0 and 1: P@k is the sum of the first k over k, Success@k the largest of them. A list that is shorter
               than k is as good as one that goes on with labels of 0. The public package `erag` differs: P_k of such labels divides
@@ -66,10 +61,8 @@ def annotate(questions, documents, references, *, generate, score, prompt=questi
                  in the order in which they first occur; not called if there is no document at all
     prompt     : (question, document) -> the text that the reader is given
     score      : (reply, reference) -> number from 0 to 1, such as `answers.exact_match`
-    returns    : Q lists of float, one label per document, in the order given. An empty list of documents gives an empty list, so that
-                 the caller sees and counts it
-    raises     : ValueError if there are no questions, if lengths differ, if a text is not a string, if `generate` returns another number
-                 of replies, and for scores that are NaN or outside [0, 1]
+    returns    : Q lists of float, one label per document, in the order given; an empty list for an empty list of documents
+    raises     : ValueError if there are no questions, lengths differ, a text is not a string, or a score is not from 0 to 1
     source     : eRAG, eq. 1. The public package `erag` calls the reader once per rank and with repeated pairs again, keeps one of several
                  equal questions (its input is a dict), leaves questions without documents out of the result, and lets NaN through
 
@@ -80,20 +73,20 @@ def annotate(questions, documents, references, *, generate, score, prompt=questi
     >>> annotate(["sky?", "sea?"], documents, [["blue"], ["green"]], generate=last_word, score=exact_match)
     [[1.0, 0.0], []]
     """
-    questions, documents, references = _lists(questions, documents, references)
+    questions, references = checks.texts("questions", questions), checks.listed("references", references)
+    documents = checks.listed("documents", documents)
+    checks.same_length(questions=questions, documents=documents, references=references)
+    documents = [checks.texts(f"documents[{i}]", own, least=0) for i, own in enumerate(documents)]
     for name, function in (("generate", generate), ("score", score), ("prompt", prompt)):
         checks.function(name, function)
-    pairs = list(
-        dict.fromkeys(
-            (question, document) for question, own in zip(questions, documents, strict=True) for document in own
-        )
-    )
+    rows = zip(questions, documents, strict=True)
+    pairs = list(dict.fromkeys((question, document) for question, own in rows for document in own))
     replies = generate([prompt(question, document) for question, document in pairs]) if pairs else []
     replies = checks.listed("what generate returns", replies, least=0)
     checks.same_length(replies=replies, prompts=pairs)
-    reply_to = dict(zip(pairs, replies, strict=True))
+    reply_to, limits = dict(zip(pairs, replies, strict=True)), {"least": 0, "low": 0, "high": 1}
     return [
-        _labels([score(reply_to[question, document], reference) for document in own])
+        checks.numbers("labels", [score(reply_to[question, text], reference) for text in own], **limits).tolist()
         for question, own, reference in zip(questions, documents, references, strict=True)
     ]
 
@@ -102,14 +95,12 @@ def _of_relevance(labels, asked):
     """Metrics of labels that are 0 or 1."""
     if not labels.any():
         return dict.fromkeys(asked, 0.0)
-    measures = {
-        name: ir_measures.parse_measure(base if cutoff is None else f"{base}@{cutoff}")
-        for name, (base, cutoff) in asked.items()
-    }
+    in_full = {name: base if cutoff is None else f"{base}@{cutoff}" for name, (base, cutoff) in asked.items()}
+    measures = {name: ir_measures.parse_measure(text) for name, text in in_full.items()}
     relevant = {"list": {str(i): int(label) for i, label in enumerate(labels)}}
     run = {"list": {str(i): float(-i) for i in range(len(labels))}}
     distinct = list(dict.fromkeys(measures.values()))
-    values = {found.measure: float(found.value) for found in ir_measures.iter_calc(distinct, relevant, run)}
+    values = {result.measure: float(result.value) for result in ir_measures.iter_calc(distinct, relevant, run)}
     return {name: values[measure] for name, measure in measures.items()}
 
 
@@ -134,15 +125,3 @@ def name_and_cutoff(name):
     if not re.fullmatch(r"[1-9][0-9]{0,6}", cutoff) or int(cutoff) > MOST_RANKS:
         raise ValueError(f"got the metric {name!r:.60}, wanted {base}@k with k a whole number from 1 to {MOST_RANKS:,}")
     return base, int(cutoff)
-
-
-def _labels(scores):
-    """What the scores of one question's replies are worth as labels."""
-    return checks.numbers("labels", scores, least=0, low=0, high=1).tolist()
-
-
-def _lists(questions, documents, references):
-    questions, references = checks.texts("questions", questions), checks.listed("references", references)
-    documents = checks.listed("documents", documents)
-    checks.same_length(questions=questions, documents=documents, references=references)
-    return questions, [checks.texts(f"documents[{i}]", own, least=0) for i, own in enumerate(documents)], references

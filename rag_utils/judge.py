@@ -3,9 +3,7 @@
     judge = load_judge("embedded")
     judge.equivalent(["who wrote hamlet"], ["Shakespeare"], ["It is a play by William Shakespeare."])
 
-The embedded judge is a logistic regression on a few numbers that compare the two answers: which words they share, whether numbers, dates
-and negations agree, and how near their embeddings are. `training/judge.py` fits it to the verdicts of people; its coefficients are in
-`data/judge/embedded.json`. Questions that it was fitted to are judged by coefficients that have not seen them.
+`training/judge.py` fits the embedded judge to the verdicts of people; its coefficients are in `data/judge/embedded.json`.
 """
 
 import hashlib
@@ -145,10 +143,8 @@ def design(
     raises  : ValueError if an answer is blank, or for embeddings that are not finite or not one per text
     """
     lexical = [list(compare(*pair).values()) for pair in zip(questions, left, right, strict=True)]
-    in_context = [
-        [f"{question.rstrip('?').strip()}? {text}" for question, text in zip(questions, side, strict=True)]
-        for side in (left, right)
-    ]
+    asked = [f"{question.rstrip('?').strip()}?" for question in questions]
+    in_context = [[f"{question} {text}" for question, text in zip(asked, side, strict=True)] for side in (left, right)]
     distinct = sorted({*questions, *left, *right, *in_context[0], *in_context[1]}, key=lambda text: (len(text), text))
     row = {text: i for i, text in enumerate(distinct)}
     parts = [distinct[start : start + 1024] for start in range(0, len(distinct), 1024)]
@@ -165,7 +161,7 @@ def design(
 
 
 class EmbeddedJudge(Judge):
-    """MiniLM cosines and what words say, weighed by a logistic regression.
+    """MiniLM cosines and what words say (which they share, whether numbers, dates and negations agree), weighed by a logistic regression.
 
     coefficients : by default those of the repository
     encode       : texts -> embeddings; by default all-MiniLM-L6-v2, loaded at the first call that needs it

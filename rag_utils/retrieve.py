@@ -37,9 +37,6 @@ class EncoderError(RuntimeError):
     """The sentence encoder is not installed."""
 
 
-# --- pools -----------------------------------------------------------------------------------------------------------
-
-
 def own_passages(question: Question) -> tuple[Passage, ...]:
     """Return the passages that come with a question, gold first: a pool for `bm25` and `dense`."""
     return (*checks.kind("question", question, Question, "a Question").gold, *question.distractors)
@@ -81,9 +78,6 @@ def _ids(name: str, ids: Sequence) -> list[str]:
     return checks.distinct(name, ids)
 
 
-# --- BM25 ------------------------------------------------------------------------------------------------------------
-
-
 def bm25(questions: Sequence[Question], pool: Pool, *, k: int) -> Run:
     """Rank each question's pool by BM25 and keep the k best; passages that share no word with it are not in the run.
 
@@ -123,9 +117,6 @@ def _bm25_scores(questions: Sequence[Question], passages: Sequence[Passage]) -> 
 
 def _best_first(scores: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return rows[np.argsort(-scores[rows], kind="stable")]
-
-
-# --- dense -----------------------------------------------------------------------------------------------------------
 
 
 def dense(questions: Sequence[Question], pool: Pool, *, k: int, encoder: Encoder | None = None) -> Run:
@@ -257,9 +248,6 @@ def remembering(encode: Encoder) -> Encoder:
 _default_encoder = encoder  # `dense` has an argument of that name
 
 
-# --- hard negatives --------------------------------------------------------------------------------------------------
-
-
 def hard_negatives(
     questions: Sequence[Question], pool: Pool, *, k: int = 1, short: str = "raise"
 ) -> dict[str, tuple[Passage, ...]]:
@@ -293,9 +281,6 @@ def hard_negatives(
             'pool, or pass short="keep"'
         )
     return chosen
-
-
-# --- evaluation ------------------------------------------------------------------------------------------------------
 
 
 def qrels(questions: Sequence[Question]) -> Qrels:
@@ -332,8 +317,7 @@ def evaluate(run: Run, qrels: Qrels, metrics: Sequence[str]) -> dict[str, dict[s
     run     : question id -> passage id -> score
     qrels   : question id -> passage id -> grade, a whole number; 1 and more is relevant, what is not listed is not
     metrics : names as in ir-measures: "P@5", "R@5", "Success@5", "AP", "RR", "nDCG@10"; AP, RR and nDCG need no "@k"
-    raises  : ValueError for an unknown metric (with near names), for a question of the run without judgements, for a
-              question of `qrels` with none, for a grade or score that is not a number of the wanted kind
+    raises  : ValueError for an unknown metric, a question without judgements, a grade or score that is no such number
     source  : ir-measures. Deviation: trec_eval orders equal scores by descending passage id, here it is ascending.
 
     A question without results counts with 0 everywhere, and so does one of whose passages none is relevant.

@@ -1,8 +1,6 @@
 """SePer: how much of a reader's belief lies on the right answer, and what a passage adds to it.
 
-A question is asked N times. Each sample has a weight; samples that mean the same form a cluster. `soft` adds up the weights times how
-well each sample agrees with the answer, `hard` the weights of the clusters that match it. `utility` is after minus before.
-
+A question is asked N times. Each sample has a weight; samples that mean the same form a cluster.
 N samples, A reference answers, K clusters; log-likelihoods in nats, raw (not those of a warped distribution).
 """
 
@@ -125,8 +123,7 @@ def hard(log_likelihood, clusters, matches, *, over_answers="mean", weighting="l
     over_answers   : "mean" or "max" of the per-answer beliefs, or "any": the weight of the clusters that match at least one answer
     weighting      : as in `sample_weights`
     returns        : float, 0 .. 1; "max" <= "any"
-    raises         : ValueError as `cluster_weights`, if an id of 0 .. K - 1 does not occur, if matches is not (K, A) or not True and
-                     False; unknown names
+    raises         : ValueError as `cluster_weights`, if an id of 0 .. K - 1 does not occur, if matches is not such; unknown names
     source         : SePer, eqs. 8 to 10, Algorithm 1 (SePer_H). "any" is what the authors' code means to do; as shipped its hard mode
                      stops with a NameError, and behind that it has the same mix-up of answers and clusters
 
@@ -139,10 +136,8 @@ def hard(log_likelihood, clusters, matches, *, over_answers="mean", weighting="l
     weights = cluster_weights(log_likelihood, clusters, weighting=weighting)
     matches = checks.flags("matches", matches, dimensions=2)
     if not len(matches) == len(weights) == np.max(clusters) + 1:
-        raise ValueError(
-            f"matches must be (K, A) and each id 0 .. K - 1 must occur; got shape {matches.shape} for {len(weights)} clusters "
-            f"with ids up to {np.max(clusters)}"
-        )
+        got = f"shape {matches.shape} for {len(weights)} clusters with ids up to {np.max(clusters)}"
+        raise ValueError(f"matches must be (K, A) and each id 0 .. K - 1 must occur; got {got}")
     if over_answers == "any":
         matches = matches.any(axis=1, keepdims=True)
     return _over_answers(weights @ matches, over_answers)

@@ -55,8 +55,7 @@ def bertscores(predictions, references, *, encoder):
     references  : n lists of at least one str
     encoder     : texts -> one (tokens, d) array each, such as `retrieve.token_encoder()`: all-MiniLM-L6-v2, last layer
     returns     : (n,) float, 0 .. 1: 1 for the same tokens, 0 where one text has no token
-    raises      : ValueError if lengths differ, a text is not a string, references are missing, or an embedding has the wrong shape, is
-                  not finite or all zero
+    raises      : ValueError if lengths differ, a text is not a string, references are missing, or an embedding is not such
     source      : Zhang et al. 2020: precision is the mean over the prediction's tokens of the cosine with the closest token of the
                   reference, recall the reverse. No idf, no rescaling to a baseline. Deviations from their package: another, smaller
                   encoder; its start and end tokens do not take part; precision and recall below 0 count as 0
@@ -73,12 +72,8 @@ def bertscores(predictions, references, *, encoder):
     if not texts:
         return np.zeros(0)
     units = dict(zip(texts, _directions(texts, checks.function("encoder", encoder)), strict=True))
-    return np.array(
-        [
-            max(_greedy_f1(units[prediction], units[answer]) for answer in answers)
-            for prediction, answers in zip(predictions, references, strict=True)
-        ]
-    )
+    pairs = zip(predictions, references, strict=True)
+    return np.array([max(_greedy_f1(units[text], units[answer]) for answer in answers) for text, answers in pairs])
 
 
 def _directions(texts, encode):

@@ -15,9 +15,6 @@ from rag_utils.seper import cluster_weights
 ROUNDING = 1e-6  # by which a diagonal may miss its ones
 
 
-# --- from log-likelihoods --------------------------------------------------------------------------
-
-
 def predictive_entropy(log_likelihood):
     """Mean negative log-likelihood of the samples: how surprising the reader finds what it says itself.
 
@@ -50,9 +47,6 @@ def perplexity(token_log_likelihood):
     return math.exp(surprise)
 
 
-# --- from clusters ---------------------------------------------------------------------------------
-
-
 def semantic_entropy(log_likelihood, clusters):
     """Entropy over meanings: 0 if all samples mean the same, log K if K meanings weigh the same.
 
@@ -81,9 +75,6 @@ def discrete_semantic_entropy(clusters):
     0.6931
     """
     return _entropy(cluster_weights(np.zeros(np.size(clusters)), clusters, weighting="frequency"))
-
-
-# --- from agreement --------------------------------------------------------------------------------
 
 
 def eigenvalue_sum(affinity):
@@ -152,9 +143,6 @@ def kernel_language_entropy(weights, *, kernel="heat", t=0.3, kappa=1.0, nu=1.0,
     diagonal = np.sqrt(np.diag(matrix))
     entropy = _entropy(np.maximum(0, np.linalg.eigvalsh(matrix / np.outer(diagonal, diagonal) / n)))
     return entropy / math.log(n) if scaled else entropy
-
-
-# --- shared ----------------------------------------------------------------------------------------
 
 
 def _entropy(shares):

@@ -1,8 +1,4 @@
-"""What the words of two answers to a question say about whether they mean the same.
-
-`words` brings an answer's words to one spelling; `compare` says in numbers which of them two answers share, and whether their dates and
-negations agree. The judge weighs these numbers.
-"""
+"""What the words of two answers to a question say about whether they mean the same, in numbers that the judge weighs."""
 
 import math
 import re
@@ -11,8 +7,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from rag_utils.base import checks
-
-# --- words -----------------------------------------------------------------------------------------------------------
 
 CARDINALS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
@@ -170,8 +164,6 @@ def _digits(number: float) -> str:
     return str(int(number)) if number.is_integer() else f"{number:.10g}"
 
 
-# --- comparing --------------------------------------------------------------------------------------------------------
-
 COMPARED = (
     "contained", "recall", "precision", "last_word", "early", "numbers_missing", "dates_agree", "dates_differ", "rival_name",
     "negation", "negated", "polarity", "refusal", "log_length",
@@ -263,9 +255,8 @@ def likeness(left: str, right: str) -> float:
         return 0.0
     start = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
     one, other = ({f"^{word}$"[i : i + 3] for i in range(len(word))} for word in (left, right))
-    share = max(
-        start / max(len(left), len(right)) if start >= 4 else 0.0, 2 * len(one & other) / (len(one) + len(other))
-    )
+    dice = 2 * len(one & other) / (len(one) + len(other))
+    share = max(start / max(len(left), len(right)) if start >= 4 else 0.0, dice)
     return share if share >= 0.5 else 0.0
 
 
@@ -316,9 +307,8 @@ def _abbreviated(found: Sequence[str], other: str) -> tuple[str, ...]:
 
 def _matched(wanted: Sequence[str], found: Sequence[str]) -> float:
     there = {_stem(word) for word in found}
-    return sum(
-        1.0 if stem in there else max((likeness(stem, other) for other in there), default=0.0) for stem in wanted
-    ) / len(wanted)
+    best = (1.0 if stem in there else max((likeness(stem, other) for other in there), default=0.0) for stem in wanted)
+    return sum(best) / len(wanted)
 
 
 def _contained(some: Sequence[str], many: Sequence[str]) -> bool:
