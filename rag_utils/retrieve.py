@@ -6,6 +6,7 @@ scores stand in the order of the passage ids.
 """
 
 import importlib.util
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -102,6 +103,8 @@ def _bm25_scores(questions: Sequence[Question], passages: Sequence[Passage]) -> 
     """Yield, per question, the rounded score of every passage."""
     import bm25s
 
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # at import it asks for every line to be logged
+
     def words(texts: list[str]) -> list[list[str]]:
         return bm25s.tokenize(texts, stopwords="english", return_ids=False, show_progress=False)
 
@@ -183,7 +186,8 @@ def sentence_model():
     from sentence_transformers import SentenceTransformer
 
     with no_loading_bars():
-        return SentenceTransformer(str(Path(wheel.origin).parent / "model"), device="cpu", local_files_only=True)
+        folder = str(Path(wheel.origin).parent / "model")
+        return SentenceTransformer(folder, device="cpu", local_files_only=True, trust_remote_code=False)
 
 
 def encoder() -> Encoder:

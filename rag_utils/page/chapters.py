@@ -149,8 +149,10 @@ def seal(chapter: str, *, say=print) -> None:
                 raise ChapterError(
                     f"{chapter} is not sealed: a table cannot be copied, or its function returns another"
                 )
-        keys = recordings.traced(trace, chapter)
-        say(f"{sealed.relative(recordings.seal(chapter, keys))}: {len(keys)} calls")
+        if keys := recordings.traced(trace, chapter):
+            say(f"{sealed.relative(recordings.seal(chapter, keys))}: {len(keys)} calls")
+        else:
+            say(f"{chapter} makes no calls of its own: no recording")
 
 
 def _execute(chapter: str, given: dict, scratch: Path) -> None:
