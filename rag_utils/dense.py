@@ -151,7 +151,7 @@ def chunk_roles(adjacency, agrees_without, *, half="necessary"):
                      not looked at and may be NaN
     half           : what 0.5 makes of an uncertain chunk, "necessary" or "unnecessary"
     returns        : list of n - 1 str
-    raises         : ValueError as `degree_entropy`; if there is no chunk, lengths differ, an agreement is none of these, the name is unknown
+    raises         : ValueError as `degree_entropy`; if there is no chunk, lengths differ, an agreement is none of these, or unknown names
     source         : DENSE, eqs. 8 to 10. Eq. 10 calls necessary what has agreement 0, so 0.5 is unnecessary; Algorithm 3, lines 25 to 28,
                      calls unnecessary what has agreement 1, so 0.5 is necessary
 

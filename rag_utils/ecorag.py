@@ -81,15 +81,13 @@ def mine(questions, sentences, *, closed_book, with_sentence, strong_with_senten
         if not alone[question, sentence]
     ]
     beside = _ask("strong_with_sentence", strong_with_sentence, triples)
-    return [
-        [
-            evidentiality(
-                known[question], alone.get((question, sentence), False), beside.get((question, first, sentence))
-            )
-            for sentence in own
-        ]
-        for (question, own), first in zip(rows, firsts, strict=True)
-    ]
+
+    def label(question, first, sentence):
+        right_alone = alone.get((question, sentence), False)
+        return evidentiality(known[question], right_alone, beside.get((question, first, sentence)))
+
+    asked = zip(rows, firsts, strict=True)
+    return [[label(question, first, sentence) for sentence in own] for (question, own), first in asked]
 
 
 @dataclass(frozen=True)
@@ -238,9 +236,7 @@ def _ask(name, correct, asked):
     try:
         asked = list(dict.fromkeys(asked))
     except TypeError:
-        raise ValueError(
-            "questions and sentences must be texts or ids; got one that cannot be told from others"
-        ) from None
+        raise ValueError("questions and sentences must be texts or ids; got what cannot be told apart") from None
     replies = checks.listed(f"what {name} returns", checks.function(name, correct)(asked), least=0) if asked else []
     checks.same_length(replies=replies, asked=asked)
     return {what: checks.flag(f"a reply of {name}", reply) for what, reply in zip(asked, replies, strict=True)}

@@ -233,9 +233,8 @@ def solve_utility(orders, scores, n, position):
     orders, scores, n = _problem(orders, scores, n)
     position = _position(position, orders.shape[1])
     if position.min() < -ROUNDING or abs(position.sum() - 1) > 1e-6:
-        raise ValueError(
-            f"position must be at least 0 and sum to 1; got least {position.min()} and sum {position.sum()}"
-        )
+        got = f"least {position.min()} and sum {position.sum()}"
+        raise ValueError(f"position must be at least 0 and sum to 1; got {got}")
     utility, _, rank, _ = np.linalg.lstsq(_weights(orders, position, n), scores, rcond=SINGULAR)
     if rank < n:
         raise ValueError(f"orders under this position must settle {n} utilities; they settle {rank}")

@@ -38,7 +38,6 @@ def make_dir(path: Path) -> Path:
         if os.access(path, os.W_OK | os.X_OK):
             return path
         reason = "not writable"
-    hint = (
-        "; set RAG_COMPANION_CACHE to a folder you can write to" if path.absolute().is_relative_to(cache_dir()) else ""
-    )
+    own = path.absolute().is_relative_to(cache_dir())
+    hint = "; set RAG_COMPANION_CACHE to a folder you can write to" if own else ""
     raise CacheError(f"cannot write to {path}: {reason}{hint}")

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 
 from tqdm.auto import tqdm
 
-TERMINAL = (
-    "RAG_COMPANION_TERMINAL"  # set by the command line, so that a notebook's kernel writes where the reader looks
-)
+# set by the command line, so that a notebook's kernel writes where the reader looks
+TERMINAL = "RAG_COMPANION_TERMINAL"
 EVERY = 30.0  # seconds between two lines of a log
 
 

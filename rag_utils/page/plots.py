@@ -173,15 +173,7 @@ def grouped_intervals(ax: Axes, table: pd.DataFrame, *, quantity: str, unit: str
 
 
 def interval_lines(
-    ax: Axes,
-    table: pd.DataFrame,
-    *,
-    x: str,
-    x_label: str,
-    quantity: str,
-    unit: str,
-    better: str,
-    logarithmic: bool = False,
+    ax: Axes, table: pd.DataFrame, *, x: str, x_label: str, quantity: str, unit: str, better: str, logarithmic=False
 ) -> Axes:
     """One line per mark over a number (samples, list length, position), with its interval at every point.
 

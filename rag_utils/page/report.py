@@ -46,8 +46,7 @@ def published(name: str) -> pd.DataFrame:
 def _read_published(path: Path) -> pd.DataFrame:
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     wanted = ITEM_COLUMNS if path.stem.endswith("_items") else TABLE_COLUMNS
-    missing = [column for column in wanted if column not in table.columns]
-    if missing or table.empty:
+    if table.empty or not {*wanted} <= {*table.columns}:
         raise ValueError(f"{path.name}: got {len(table)} rows with columns {list(table.columns)}, wanted {wanted}")
     if wanted is ITEM_COLUMNS:
         for status in table["status"]:
@@ -58,13 +57,11 @@ def _read_published(path: Path) -> pd.DataFrame:
         keys = table[["item", "part"]]
     else:
         value = pd.to_numeric(table["value"], errors="coerce")
-        bad = table.index[~value.map(math.isfinite) | (table["source"] == "")]
-        if len(bad):
+        if len(bad := table.index[~value.map(math.isfinite) | (table["source"] == "")]):
             raise ValueError(f"{path.name}: wanted a finite value and a source, line {bad[0] + 2} lacks one")
         table["value"] = value.astype(float)
         keys = table.drop(columns=["value", "note"])
-    again = keys.index[keys.duplicated()]
-    if len(again):
+    if len(again := keys.index[keys.duplicated()]):
         raise ValueError(f"{path.name}: line {again[0] + 2} names the same cell as an earlier line")
     return table
 
@@ -85,13 +82,7 @@ class Verdict:
 
 
 def value_verdict(
-    estimate,
-    published: float,
-    *,
-    scale: float,
-    same_model: bool,
-    same_data: bool,
-    exact_within: float | None = None,
+    estimate, published: float, *, scale: float, same_model: bool, same_data: bool, exact_within: float | None = None
 ) -> Verdict:
     """Verdict on one printed value: "reproduced", "differs" or "undecided".
 
@@ -277,15 +268,10 @@ def _cells(row: Comparison) -> tuple[str, ...]:
     value, n = "–", "–"
     if row.estimate is not None:
         value, n = interval_text(row.estimate, row.digits, scale=row.scale), str(_numbers(row.estimate, row.what)[3])
-    if row.unparsed is not None:
-        checks.whole(f"{row.what}: unparsed", row.unparsed, least=0)
-    unparsed = "–" if row.unparsed is None else str(row.unparsed)
-    if row.published is None:
-        printed = "not printed"
-    elif isinstance(row.published, str) and row.published.strip():
-        printed = row.published
-    else:
-        printed = _fixed(checks.number(f"{row.what}: published", row.published), row.digits)
+    unparsed = "–" if row.unparsed is None else str(checks.whole(f"{row.what}: unparsed", row.unparsed, least=0))
+    printed = "not printed" if row.published is None else row.published
+    if not isinstance(printed, str) or not printed.strip():
+        printed = _fixed(checks.number(f"{row.what}: published", printed), row.digits)
     verdict, why = (row.verdict.verdict, row.verdict.why) if row.verdict else ("–", "–")
     return value, n, unparsed, printed, verdict, why
 
