@@ -181,10 +181,7 @@ def load_judged(name: str = "evouna_nq") -> list[Judged]:
 
 
 def load_contrast() -> list[Contrast]:
-    """Return the companion's pairs of answers for a judge, in the order of the file.
-
-    raises : DataError if the file is absent or a row is not of the form that is wanted
-    """
+    """Return the companion's pairs of answers for a judge, in the order of the file; raises DataError as `load`."""
     return [Contrast(**row) for row in table("companion_contrast")]
 
 

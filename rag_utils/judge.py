@@ -114,10 +114,7 @@ def fold(question: str) -> int:
 
 
 def load_coefficients(path: Path = COEFFICIENTS) -> Coefficients:
-    """The coefficients in that file.
-
-    raises : JudgeError naming the file and the field if it is absent, cut short or not what this version of the features needs
-    """
+    """The coefficients in that file; JudgeError names file and field if it is absent, cut short or not for these features."""
     mend = "get it back with git, or write it with training/judge.py"
     try:
         return Coefficients.model_validate_json(Path(path).read_bytes())

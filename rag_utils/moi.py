@@ -195,10 +195,8 @@ def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
         middle, spread = scores[0], 0.0
     target = (scores - middle) / spread if spread else np.zeros(len(scores))
     length = orders.shape[1]
-    one_hot = (
-        (orders[:, :, None] == np.arange(n)).reshape(len(orders), -1).astype(float)
-    )  # which passage at which place
-    independent = np.linalg.matrix_rank(one_hot)
+    one_hot = (orders[:, :, None] == np.arange(n)).reshape(len(orders), -1)  # which passage is at which place
+    independent = np.linalg.matrix_rank(one_hot.astype(float))
     enough = independent > n + length - 1 or independent == length * (n - 1) + 1
     best = _search(orders, target, n, sign, starts * (MOST_ROUNDS if enough else 1), starts, rng)
     if sign == "pointwise prior":

@@ -191,10 +191,7 @@ def sentence_model():
 
 
 def encoder() -> Encoder:
-    """Return all-MiniLM-L6-v2 as a function: list of texts -> (n, 384) float32, rows of length 1.
-
-    raises : EncoderError as `sentence_model`
-    """
+    """Return all-MiniLM-L6-v2 as a function: list of texts -> (n, 384) float32, rows of length 1; errors as `sentence_model`."""
     model = sentence_model()
     from rag_utils.engine.products import fast_products  # torch takes seconds to import
 

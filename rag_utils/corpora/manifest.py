@@ -66,9 +66,8 @@ def entries() -> dict[str, Entry]:
     try:
         return TypeAdapter(dict[str, Entry]).validate_json(MANIFEST.read_bytes())
     except OSError as error:
-        raise DataError(
-            f"cannot read {MANIFEST}: {error.strerror}; run from a clone of the repository (pip install -e .)"
-        ) from error
+        hint = "run from a clone of the repository (pip install -e .)"
+        raise DataError(f"cannot read {MANIFEST}: {error.strerror}; {hint}") from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))

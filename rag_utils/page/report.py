@@ -68,10 +68,7 @@ def _read_published(path: Path) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word from VERDICTS and the reason for it; for what was not run: `Verdict("not run here", "needs a 7B model")`.
-
-    raises : ValueError for another word or an empty reason
-    """
+    """A word from VERDICTS and the reason for it, which is never empty, as in `Verdict("not run here", "needs a 7B model")`."""
 
     verdict: str
     why: str
