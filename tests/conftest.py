@@ -2,4 +2,8 @@
 
 import os
 
+from hypothesis import settings
+
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+settings.register_profile("book", deadline=None)  # an example may take long where much else is computed
+settings.load_profile("book")
