@@ -1,6 +1,6 @@
 """Numbers that a chapter shows and does not compute anew: rows, with exactly the settings that they were measured with.
 
-    rows = table("02_seper_validity", "nq", on_benchmark, mode=mode, profile=profile, dataset="nq", questions=200, seed=0)
+    rows = table("NN_chapter", "nq", on_benchmark, mode=mode, profile=profile, dataset="nq", questions=200, seed=0)
 
 An experiment is a function whose keyword arguments are its settings. `table` calls it and keeps the rows under these settings; with others
 it refuses to show them. Rows are numbers per question id and short labels; a text cannot enter. What is committed lies in

@@ -27,7 +27,7 @@ def track(batches: Iterable[Sequence], *, what: str, total: int) -> Iterator[Seq
         if not stream.isatty() and (name or "ipykernel" not in sys.modules):
             yield from _logged(batches, what, total, stream)
             return
-        options = {"desc": what, "total": total, "unit": "call", "leave": False}
+        options = {"desc": what, "total": total, "unit": "call", "leave": False, "disable": False}
         with tqdm(**options, **({"file": stream, "dynamic_ncols": True} if name else {})) as line:
             for batch in batches:
                 yield batch

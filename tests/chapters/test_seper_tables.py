@@ -108,8 +108,9 @@ def test_variants_of_the_same_samples(by_hand, model):
 
 
 def test_the_corpus_is_spread_evenly_and_its_calls_belong_to_the_chapter(chapters, model):
-    from_twelve = tables._sampled("fresh", "companion", 3, SETTINGS["profiles"], SETTINGS["prompts"], HOW, among=12)
-    first = tables._sampled("fresh", "companion", 3, SETTINGS["profiles"], SETTINGS["prompts"], HOW, only=[CLOSED])
+    who = SETTINGS["profiles"], SETTINGS["prompts"], HOW
+    from_twelve = tables._sampled("fresh", tables._asked("companion", 3, HOW["seed"], among=12), *who)
+    first = tables._sampled("fresh", tables._asked("companion", 3, HOW["seed"], only=[CLOSED]), *who)
     corpus = tables.data.load("companion")
     assert from_twelve.questions == [corpus[0], corpus[4], corpus[8]] and first.questions == corpus[:3]
     assert "unrelated" not in {condition for _, condition in from_twelve.drawn}

@@ -328,5 +328,5 @@ def test_a_loss_that_is_no_number_stops_the_run(model, tokenizer, tmp_path):
 
 
 def test_no_reply_may_be_without_tokens(untouched, tokenizer):
-    with pytest.raises(ValueError, match="max_new_tokens must be at least 1; got 0"):
+    with pytest.raises(ValueError, match="max_new_tokens must be a whole number of at least 1; got 0"):
         fid.generate(untouched, tokenizer, QUESTIONS, max_new_tokens=0)
