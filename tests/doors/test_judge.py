@@ -521,6 +521,7 @@ def training(monkeypatch):
     return module
 
 
+@pytest.mark.slow
 def test_the_script_writes_what_the_judge_reads(training, tmp_path):
     for folder in ("one", "two"):
         training.main(["--out", str(tmp_path / folder)], encode=encode_words)
@@ -571,6 +572,7 @@ def flipped(judged: list[Judged], number: int) -> list[Judged]:
     return [replace(item, answers=tuple(turned(item, answer) for answer in item.answers)) for item in judged]
 
 
+@pytest.mark.slow
 def test_a_fold_has_no_say_in_its_own_fit(training):
     """Turning the verdicts of fold 2 round changes every fit but the one that leaves it out."""
     fits = []

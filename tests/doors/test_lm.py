@@ -158,6 +158,7 @@ def test_a_sample_depends_on_its_prompt_seed_and_index_only(which, order, size, 
     )
 
 
+@pytest.mark.slow
 def test_the_embedded_reader_draws_the_same_in_any_company():
     """Real weights and real prompts: what differs in the last bit changes one sample in a hundred."""
     profile = profiles.get("embedded")
@@ -485,6 +486,7 @@ def test_a_pickled_model_is_refused(tmp_path, llama):
         weights.load(llama.model_copy(update={"reader": str(folder)}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["generate", "log_likelihood"])
 def test_ten_thousand_calls_run_in_the_memory_of_two_hundred(tmp_path, operation):
     """In processes of their own; keys and values of all texts at once would take 2.6 GB."""
