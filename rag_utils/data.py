@@ -9,19 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
-
-from pydantic import create_model
 
 from rag_utils.base import checks
 from rag_utils.base.names import check_name
 from rag_utils.corpora import companion
 from rag_utils.corpora.manifest import DataError, locate
-from rag_utils.corpora.rows import AnyText, Row, Some, Text, check, items, lines, once
+from rag_utils.corpora.rows import AnyText, Row, Some, Text, checked, fields, items, lines, once
 from rag_utils.corpora.sentences import split_sentences
-
-if TYPE_CHECKING:
-    import datasets
 
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")  # of EVOUNA
 
@@ -47,26 +41,18 @@ class Passage:
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its accepted answers and what its source says about passages; the same for every data set.
-
-    gold           : the passages that the source marks as needed; for bridges and comparisons, all of them
-    distractors    : the other passages that come with the question, in the source's order
-    gold_sentences : per gold passage, the numbers of the sentences needed; empty where the source does not say
-    split          : the source's split; `held_out` cuts the benchmarks, which have none
-    type           : the companion's: single, bridge, comparison, yes_no, claim or long
-    kind           : the companion's: real or invented
-    """
+    """A question with its accepted answers and what its source says about passages; the same for every data set."""
 
     id: str
     text: str
     answers: tuple[str, ...]
     dataset: str
-    gold: tuple[Passage, ...] = ()
-    distractors: tuple[Passage, ...] = ()
-    split: str | None = None
-    type: str | None = None
-    kind: str | None = None
-    gold_sentences: tuple[tuple[int, ...], ...] = ()
+    gold: tuple[Passage, ...] = ()  # marked as needed by the source; for bridges and comparisons, all of them
+    distractors: tuple[Passage, ...] = ()  # the others that come with the question, in the source's order
+    split: str | None = None  # the source's; `held_out` cuts the benchmarks, which have none
+    type: str | None = None  # the companion's: single, bridge, comparison, yes_no, claim or long
+    kind: str | None = None  # the companion's: real or invented
+    gold_sentences: tuple[tuple[int, ...], ...] = ()  # per gold passage, those needed; empty where nobody says
 
     def __post_init__(self):
         for name in ("id", "text"):
@@ -97,63 +83,57 @@ class Judged:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Two answers to a question and whether they mean the same, however alike they look; for testing a judge.
-
-    category : what the pair turns on: number, date, yes_no, negation, entity or paraphrase
-    split    : train or test; all pairs of a question are in one of them
-    """
+    """Two answers to a question and whether they mean the same, however alike they look; for testing a judge."""
 
     id: str
     question: str
     left: str
     right: str
     equivalent: bool
-    category: str
-    split: str
+    category: str  # what the pair turns on: number, date, yes_no, negation, entity or paraphrase
+    split: str  # train or test; all pairs of a question are in one of them
 
 
 def question_id(text: str) -> str:
-    """Return the id of a question whose file gives none: the first 12 hex digits of the SHA-256 of its text.
+    """The id of a question whose file gives none: the first 12 hex digits of the SHA-256 of its text.
 
     >>> question_id("who wrote hamlet")
     '87b473173b5e'
     """
-    return hashlib.sha256(_encoded("text", text)).hexdigest()[:12]
+    return _digest(checks.text("text", text))[:12]
 
 
 def passage_id(title: str, text: str) -> str:
-    """Return the id of a passage whose file gives none: 12 hex digits, the same wherever the passage stands.
+    """The id of a passage whose file gives none: 12 hex digits, the same wherever the passage stands.
 
     >>> passage_id("Hamlet", "A play.") == passage_id("Hamlet", "A play. ")
     False
     """
-    return hashlib.sha256(_encoded("title", title) + b"\n" + _encoded("text", text)).hexdigest()[:12]
+    return _digest(f"{checks.text('title', title)}\n{checks.text('text', text)}")[:12]
 
 
 def held_out(question_text: str) -> bool:
-    """Say whether a question belongs to the fixed quarter that no model of this book is trained on.
+    """Whether a question belongs to the fixed quarter that no model of this book is trained on.
 
     The last digit of the SHA-256 of the exact text decides, of which the question's id shows nothing.
 
     >>> [held_out(text) for text in ("who wrote hamlet", "who wrote siddhartha")]
     [False, True]
     """
-    return hashlib.sha256(_encoded("question_text", question_text)).hexdigest()[-1] in "048c"
+    return _digest(checks.text("question_text", question_text))[-1] in "048c"
 
 
-def _encoded(name: str, text: str) -> bytes:
-    return checks.text(name, text).encode()
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def load(name: str) -> list[Question]:
-    """Return the questions of a data set, in the order of its file.
+    """The questions of a data set, in the order of its file.
 
-    name   : "companion", "companion_claims", "companion_long", "nq", "squad", "hotpotqa" or "musique"
+    name   : "companion", "companion_claims", "companion_long", "nq", "squad", "hotpotqa" or "musique". A claim is the text of
+             a question whose one answer is "true" or "false". Ids are the file's own; `nq` has none and gets `question_id`,
+             with "-2" and so on after it where a text comes again
     raises : ValueError for an unknown name; DataError if a file is absent or a row is not of the form that is wanted
-
-    A claim is the text of a question whose one answer is "true" or "false"; the one answer of a long question is its
-    reference. Ids are the file's own; `nq` has none and gets `question_id`, with "-2" and so on after it where a text
-    comes again (it does not in the file of the manifest).
     """
     check_name("data set", name, _QUESTIONS)
     questions = []
@@ -165,13 +145,10 @@ def load(name: str) -> list[Question]:
 
 
 def load_judged(name: str = "evouna_nq") -> list[Judged]:
-    """Return the questions whose answers people judged, without the rows that the file calls improper.
+    """The questions whose answers people judged, without the rows that the file calls improper; raises as `load`.
 
-    raises : ValueError for an unknown name; DataError if the file is absent or a row is not of the form that is wanted
-
-    Ids are `question_id`, so they are those of `load("nq")` where the two share a question; a text that comes again
-    gets "-2". Golds are the file's `golden_answer` cut at "/", which also cuts golds that have one in them. An answer
-    that is null in the file is an empty text.
+    Ids are those of `load("nq")` where the two share a question. Golds are the file's `golden_answer` cut at "/", which
+    also cuts golds that have one in them. An answer that is null in the file is an empty text.
     """
     check_name("judged data set", name, _JUDGED)
     return [
@@ -181,17 +158,15 @@ def load_judged(name: str = "evouna_nq") -> list[Judged]:
 
 
 def load_contrast() -> list[Contrast]:
-    """Return the companion's pairs of answers for a judge, in the order of the file; raises DataError as `load`."""
+    """The companion's pairs of answers for a judge, in the order of the file; raises as `load`."""
     return [Contrast(**row) for row in table("companion_contrast")]
 
 
 def passages(name: str) -> list[Passage]:
-    """Return the pool that a data set's questions retrieve from: every passage once, in the order of the file.
+    """The pool that a data set's questions retrieve from: every passage once, in the order of the file; raises as `load`.
 
-    The companion's pool is all passages of all articles, the same for its questions, claims and long questions;
-    elsewhere it is the passages that come with the questions.
-
-    raises : as `load`
+    For the companion's questions, claims and long questions all passages of all articles; elsewhere those that come
+    with the questions.
     """
     check_name("data set", name, _QUESTIONS)
     if name in companion.FORMS:
@@ -204,99 +179,51 @@ def passages(name: str) -> list[Passage]:
     return list(pool.values())
 
 
-def table(name: str) -> "datasets.Dataset":
-    """Return a data set as a `datasets.Dataset` in memory, the same columns for every set that `load` reads.
+def table(name: str):
+    """A data set as a `datasets.Dataset` in memory, the same columns for every set that `load` reads; raises as `load`.
 
-    name   : as for `load` and `load_judged`, or "companion_contrast"
-    raises : as `load`
+    name : as for `load` and `load_judged`, or "companion_contrast"
     """
-    from datasets import Dataset
+    from datasets import Dataset, Features, List, Value
 
     readers = {**_QUESTIONS, **_JUDGED, **_CONTRAST}
-    read = readers[check_name("data set", name, readers)]
-    features = _features(name)
-    return Dataset.from_list([{column: row[column] for column in features} for row in read()], features=features)
-
-
-def _features(name: str) -> "datasets.Features":
-    from datasets import Features, List, Value
-
+    rows = list(readers[check_name("data set", name, readers)]())
+    if name not in _QUESTIONS:
+        return Dataset.from_list(rows)
     text = Value("string")
-    if name in _CONTRAST:
-        pair = {"id": text, "question": text, "left": text, "right": text}
-        return Features({**pair, "equivalent": Value("bool"), "category": text, "split": text})
-    if name in _JUDGED:
-        answer = {"system": text, "text": text, "verdict": Value("bool")}
-        return Features({"id": text, "text": text, "golds": List(text), "answers": List(answer)})
     passage = {"id": text, "title": text, "text": text, "sentences": List(text)}
-    plain = dict.fromkeys(("id", "text", "split", "type", "kind"), text)
     lists = {"answers": text, "gold": passage, "distractors": passage, "gold_sentences": List(Value("int64"))}
-    return Features(plain | {name: List(of) for name, of in lists.items()})
+    kinds = dict.fromkeys(rows[0], text) | {field: List(of) for field, of in lists.items()}
+    return Dataset.from_list(rows, features=Features(kinds))  # said, for a column may hold nothing in one of the sets
 
 
-class _NqContext(Row):
-    title: AnyText
-    text: Text
-    isgold: bool
-
-
-class _NqRow(Row):
-    question: Text
-    answers: Some[Text]
-    ctxs: Some[_NqContext]
-
-
-class _SquadAnswer(Row):
-    text: Text
-
-
-class _SquadQuestion(Row):
-    id: Text
-    question: Text
-    answers: Some[_SquadAnswer]
-
-
-class _SquadParagraph(Row):
-    context: Text
-    qas: Some[_SquadQuestion]
-
-
-class _SquadRow(Row):
-    title: Text
-    paragraphs: Some[_SquadParagraph]
-
-
-class _Paragraph(Row):
-    title: AnyText
-    text: Text
-    is_supporting: bool
-
-
-class _MultihopRow(Row):
-    id: Text
-    question: Text
-    answers: Some[Text]
-    paragraphs: Some[_Paragraph]
-
-
+_NQ = fields(question=Text, answers=Some[Text], ctxs=Some[fields(title=AnyText, text=Text, isgold=bool)])
+_MULTIHOP = fields(
+    id=Text, question=Text, answers=Some[Text], paragraphs=Some[fields(title=AnyText, text=Text, is_supporting=bool)]
+)
+_SQUAD_QUESTION = fields(id=Text, question=Text, answers=Some[fields(text=Text)])
+_SQUAD = fields(title=Text, paragraphs=Some[fields(context=Text, qas=Some[_SQUAD_QUESTION])])
 _SAID = {"answer": AnyText | None, "judge": bool | None}
-_EVOUNA = {"improper": bool, "question": Text, "golden_answer": AnyText | None}
-_EVOUNA |= {f"{field}_{system}": form for system in SYSTEMS for field, form in _SAID.items()}
-_EvounaRow = create_model("_EvounaRow", __base__=Row, **{field: (form, ...) for field, form in _EVOUNA.items()})
+_EVOUNA = fields(
+    improper=bool,
+    question=Text,
+    golden_answer=AnyText | None,
+    **{f"{field}_{system}": kind for system in SYSTEMS for field, kind in _SAID.items()},
+)
 
 
-def _number(rows: Iterable[dict]) -> Iterator[dict]:
-    """Give rows without an id the hash of their text, and "-2", "-3", ... after it where the text comes again."""
+def _numbered(rows: Iterable[dict]) -> Iterator[dict]:
+    """Rows with the hash of their text as id, and "-2", "-3", ... after it where the text comes again."""
     seen: Counter[str] = Counter()
     for row in rows:
         key = question_id(row["text"])
         seen[key] += 1
-        yield {"id": key if seen[key] == 1 else f"{key}-{seen[key]}", **row}
+        yield row | {"id": key if seen[key] == 1 else f"{key}-{seen[key]}"}
 
 
-def _record(text: str, answers: list[str], gold: list[dict], distractors: list[dict], **rest) -> dict:
-    empty = {"split": None, "type": None, "kind": None, "gold_sentences": []}
-    return {"text": text, "answers": answers, "gold": gold, "distractors": distractors, **empty, **rest}
+def _record(id: str | None, text: str, answers: list[str], gold: list[dict], distractors: list[dict]) -> dict:
+    asked = {"id": id, "text": text, "answers": answers, "gold": gold, "distractors": distractors}
+    return asked | {"split": None, "type": None, "kind": None, "gold_sentences": []}
 
 
 def _hashed(title: str, text: str) -> dict:
@@ -307,72 +234,47 @@ def _passage(row: dict) -> Passage:
     return Passage(row["id"], row["title"], row["text"], tuple(row["sentences"]))
 
 
-def _read_nq() -> Iterator[dict]:
-    def rows() -> Iterator[dict]:
-        for where, row in lines(locate("nq")):
-            item = check(_NqRow, row, where)
-            contexts = [(_hashed(context.title, context.text), context.isgold) for context in item.ctxs]
-            yield _record(item.question, item.answers, *_split(contexts, where, "ctxs"))
+def _marked(name: str, form: type[Row], field: str, mark: str) -> Iterator[dict]:
+    """Questions that come with a list of passages, of which those with a mark are gold."""
+    for where, item in checked(form, lines(locate(name))):
+        parts = [(_hashed(part.title, part.text), getattr(part, mark)) for part in getattr(item, field)]
+        once((passage["id"] for passage, _ in parts), where, field)
+        gold, others = ([passage for passage, marked in parts if marked is wanted] for wanted in (True, False))
+        if not gold:
+            raise DataError(f"{where}, field {field}: no passage is marked as gold, wanted at least one")
+        yield _record(getattr(item, "id", None), item.question, item.answers, gold, others)
 
-    return _number(rows())
 
-
-def _read_squad() -> Iterator[dict]:
+def _squad() -> Iterator[dict]:
     """Titles lose the underscores that stand for their spaces."""
     seen: set[str] = set()
-    for where, row in items(locate("squad"), "data"):
-        item = check(_SquadRow, row, where)
+    for where, item in checked(_SQUAD, items(locate("squad"), "data")):
         for paragraph in item.paragraphs:
             gold = [_hashed(item.title.replace("_", " "), paragraph.context)]
+            once((question.id for question in paragraph.qas), where, "paragraphs.qas.id", seen)
             for question in paragraph.qas:
-                once([question.id], where, "paragraphs.qas.id", seen)
-                answers = [answer.text for answer in question.answers]
-                yield _record(question.question, answers, gold, [], id=question.id)
+                yield _record(question.id, question.question, [answer.text for answer in question.answers], gold, [])
 
 
-def _read_multihop(name: str) -> Iterator[dict]:
-    seen: set[str] = set()
-    for where, row in lines(locate(name)):
-        item = check(_MultihopRow, row, where)
-        once([item.id], where, "id", seen)
-        paragraphs = [(_hashed(part.title, part.text), part.is_supporting) for part in item.paragraphs]
-        yield _record(item.question, item.answers, *_split(paragraphs, where, "paragraphs"), id=item.id)
-
-
-def _split(passages: list[tuple[dict, bool]], where: str, field: str) -> tuple[list[dict], list[dict]]:
-    """Part a question's passages into gold and others."""
-    once((passage["id"] for passage, _ in passages), where, field)
-    gold, others = [[passage for passage, is_gold in passages if is_gold is wanted] for wanted in (True, False)]
-    if not gold:
-        raise DataError(f"{where}, field {field}: no passage is marked as gold, wanted at least one")
-    return gold, others
-
-
-def _read_evouna() -> Iterator[dict]:
-    def rows() -> Iterator[dict]:
-        for where, row in items(locate("evouna_nq")):
-            item = check(_EvounaRow, row, where)
-            if item.improper:
-                continue
-            golds = [gold.strip() for gold in (item.golden_answer or "").split("/") if gold.strip()]
-            if not golds:
-                raise DataError(f"{where}, field golden_answer: no gold in it, wanted one or more, parted by /")
-            said = item.model_dump()
-            answers = [
-                {"system": name, "text": said[f"answer_{name}"] or "", "verdict": said[f"judge_{name}"]}
-                for name in SYSTEMS
-            ]
-            yield {"text": item.question, "golds": golds, "answers": answers}
-
-    return _number(rows())
+def _evouna() -> Iterator[dict]:
+    for where, item in checked(_EVOUNA, items(locate("evouna_nq"))):
+        if item.improper:
+            continue
+        golds = [gold.strip() for gold in (item.golden_answer or "").split("/") if gold.strip()]
+        if not golds:
+            raise DataError(f"{where}, field golden_answer: no gold in it, wanted one or more, parted by /")
+        said = item.model_dump()
+        answers = [
+            {"system": name, "text": said[f"answer_{name}"] or "", "verdict": said[f"judge_{name}"]} for name in SYSTEMS
+        ]
+        yield {"id": None, "text": item.question, "golds": golds, "answers": answers}
 
 
 _QUESTIONS = {
     **{name: partial(companion.asked, name) for name in companion.FORMS},
-    "nq": _read_nq,
-    "squad": _read_squad,
-    "hotpotqa": lambda: _read_multihop("hotpotqa"),
-    "musique": lambda: _read_multihop("musique"),
+    "nq": lambda: _numbered(_marked("nq", _NQ, "ctxs", "isgold")),
+    "squad": _squad,
+    **{name: partial(_marked, name, _MULTIHOP, "paragraphs", "is_supporting") for name in ("hotpotqa", "musique")},
 }
-_JUDGED = {"evouna_nq": _read_evouna}
+_JUDGED = {"evouna_nq": lambda: _numbered(_evouna())}
 _CONTRAST = {"companion_contrast": companion.contrast}

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat
 
 from rag_utils import retrieve
 from rag_utils.answers import normalize
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
 from rag_utils.base.progress import track
+from rag_utils.corpora.rows import Form, document
 from rag_utils.engine import profiles, weights
 from rag_utils.engine.tree import batches
 from rag_utils.engine.wording import COMPARED, compare, words
@@ -43,19 +44,16 @@ class Judge(ABC):
 
     @abstractmethod
     def equivalent(self, questions: Sequence[str], left: Sequence[str], right: Sequence[str]) -> np.ndarray:
-        """P(the two answers mean the same), symmetric in left and right; `THRESHOLD` parts yes from no.
+        """P(the two answers mean the same) of n pairs, (n,) floats, symmetric in left and right; `THRESHOLD` parts yes from no.
 
-        questions, left, right : (n,) texts
-        returns                : (n,) float, 0 .. 1
-        raises                 : ValueError if one is no filled list of strings, or the lengths differ
+        raises : ValueError if one is no filled list of strings, or the lengths differ
         """
 
 
 def load_judge(profile: str | profiles.Profile = "embedded") -> Judge:
     """The profile's judge: its entailment model if it names one, else the embedded judge.
 
-    raises : ValueError for an unknown profile; JudgeError if the coefficients are damaged or the checkpoint is not an entailment
-             model; WeightsError if its weights cannot be had
+    raises : ValueError for an unknown profile; JudgeError; WeightsError if the weights cannot be had
     """
     profile = profiles.get(profile)
     if profile.judge is None:
@@ -64,39 +62,29 @@ def load_judge(profile: str | profiles.Profile = "embedded") -> Judge:
     return NliJudge(loaded.model, loaded.tokenizer, batch_tokens=profile.batch_tokens)
 
 
-Spread = Annotated[FiniteFloat, Field(gt=0)]
+def _these_features(names: tuple[str, ...]) -> tuple[str, ...]:
+    if names != FEATURES:
+        raise ValueError(f"should be for the features {', '.join(FEATURES)}")
+    return names
 
 
-class Fit(BaseModel):
+class Fit(Form):
     """One fitted logistic regression: logit = intercept + coefficients . features."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
     intercept: FiniteFloat
-    coefficients: tuple[FiniteFloat, ...]
+    coefficients: tuple[(FiniteFloat,) * len(FEATURES)]
     same: Annotated[float, Field(ge=0.9, lt=1)]  # share of right answers among those with the same words as the gold
 
 
-class Coefficients(BaseModel):
+class Coefficients(Form):
     """What `training/judge.py` writes: a fit on everything, and per fold a fit on all other folds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    features: tuple[str, ...]
-    scale: tuple[Spread, ...]  # standard deviations of the features: coefficient times scale says what matters most
+    features: Annotated[tuple[str, ...], AfterValidator(_these_features)]
+    scale: tuple[(Annotated[FiniteFloat, Field(gt=0)],) * len(FEATURES)]  # standard deviation of each feature
     everything: Fit
-    folds: tuple[Fit, ...] = Field(min_length=FOLDS, max_length=FOLDS)
+    folds: tuple[(Fit,) * FOLDS]
     questions: frozenset[Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]]  # `question_key` of all that it was fitted to
     provenance: dict
-
-    @model_validator(mode="after")
-    def _fits_the_features(self) -> "Coefficients":
-        if self.features != FEATURES:
-            raise ValueError(f"should be for the features {', '.join(FEATURES)}")
-        parts = [self.scale, self.everything.coefficients, *(fit.coefficients for fit in self.folds)]
-        if any(len(part) != len(FEATURES) for part in parts):
-            raise ValueError(f"should have {len(FEATURES)} numbers, one per feature")
-        return self
 
 
 def question_key(question: str) -> str:
@@ -116,15 +104,7 @@ def fold(question: str) -> int:
 def load_coefficients(path: Path = COEFFICIENTS) -> Coefficients:
     """The coefficients in that file; JudgeError names file and field if it is absent, cut short or not for these features."""
     mend = "get it back with git, or write it with training/judge.py"
-    try:
-        return Coefficients.model_validate_json(Path(path).read_bytes())
-    except OSError as error:
-        raise JudgeError(f"cannot read {path}: {error.strerror}; {mend}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        field = ".".join(map(str, first["loc"])) or "(all)"
-        message = first["msg"].removeprefix("Value error, ")
-        raise JudgeError(f"{path}, field {field}: {message}; {mend}") from None
+    return document(Path(path), Coefficients, mend=mend, error=JudgeError)
 
 
 def design(
@@ -160,8 +140,7 @@ def design(
 class EmbeddedJudge(Judge):
     """MiniLM cosines and what words say (which they share, whether numbers, dates and negations agree), weighed by a logistic regression.
 
-    coefficients : by default those of the repository
-    encode       : texts -> embeddings; by default all-MiniLM-L6-v2, loaded at the first call that needs it
+    encode : texts -> embeddings; by default all-MiniLM-L6-v2, loaded at the first call that needs it
     """
 
     def __init__(self, coefficients: Coefficients | None = None, *, encode: retrieve.Encoder | None = None):
@@ -174,21 +153,17 @@ class EmbeddedJudge(Judge):
         Answers with the same words (`words`) have one probability, the share that people found right; a blank answer and one that is not
         have 0. Every distinct pair is computed once. A question that the regression was fitted to is judged by the fit that left out its
         fold.
-
-        arguments and errors as `Judge.equivalent`
         """
         _check(questions=questions, left=left, right=right)
         pairs = [(question, *sorted(pair)) for question, *pair in zip(questions, left, right, strict=True)]
-        distinct = sorted(set(pairs))
-        known = {pair: self._obvious(*pair) for pair in distinct}
-        open_pairs = [pair for pair in distinct if known[pair] is None]
+        known = {pair: self._obvious(*pair) for pair in sorted(set(pairs))}
+        open_pairs = [pair for pair, probability in known.items() if probability is None]
         if open_pairs:
             encode = self._encode or retrieve.encoder()
             table = design(*zip(*open_pairs, strict=True), encode=encode)
             for pair, row in zip(open_pairs, table, strict=True):
                 fit = self._fit(pair[0])
-                logit = fit.intercept + float(row @ fit.coefficients)
-                known[pair] = 1 / (1 + math.exp(-logit))
+                known[pair] = 1 / (1 + math.exp(-fit.intercept - float(row @ fit.coefficients)))
         return np.round([known[pair] for pair in pairs], DECIMALS)
 
     def _obvious(self, question: str, left: str, right: str) -> float | None:
@@ -202,12 +177,10 @@ class EmbeddedJudge(Judge):
 
 
 class NliJudge(Judge):
-    """A sequence classifier trained on MNLI; question and answer stand together on both sides, "question answer".
+    """A sequence classifier trained on MNLI; premise and hypothesis are both "question answer", as in SePer's code.
 
-    model, tokenizer : as transformers loads them
-    batch_tokens     : how many tokens, padding included, one batch may hold
-    raises           : JudgeError if the labels in the model's configuration are not contradiction, neutral and entailment, in any order
-    source           : SePer's code, which reads premise and hypothesis as "question answer"
+    batch_tokens : how many tokens, padding included, one batch may hold
+    raises       : JudgeError if the labels in the model's configuration are not those of MNLI
     """
 
     def __init__(self, model, tokenizer, *, batch_tokens: int = 8192):
@@ -217,8 +190,8 @@ class NliJudge(Judge):
     def entailment(self, questions: Sequence[str], premises: Sequence[str], hypotheses: Sequence[str]) -> np.ndarray:
         """P(contradiction), P(neutral), P(entailment) of the hypothesis given the premise, both as answers to the question.
 
-        Each distinct (question, premise, hypothesis) is computed once; batches hold texts of about equal length. Texts that are too long
-        for the model together are cut, the longer one first.
+        Each distinct (question, premise, hypothesis) is computed once; texts that are too long for the model together are cut, the longer
+        one first.
 
         returns : (n, 3) float, rows sum to 1
         raises  : ValueError as `Judge.equivalent`
@@ -249,28 +222,23 @@ class NliJudge(Judge):
         return shares[[place[call] for call in calls]]
 
     def equivalent(self, questions: Sequence[str], left: Sequence[str], right: Sequence[str]) -> np.ndarray:
-        """P(entailment) of the two answers, the larger of the two ways of reading, as SePer's code has it.
-
-        arguments and errors as `Judge.equivalent`
-        """
+        """P(entailment) of the two answers, the larger of the two ways of reading, as SePer's code has it."""
         _check(questions=questions, left=left, right=right)
         both = self.entailment([*questions, *questions], [*left, *right], [*right, *left])[:, 2]
         return np.maximum(both[: len(questions)], both[len(questions) :])
 
 
 def label_columns(id2label: dict[int, str]) -> list[int]:
-    """The columns of a model's output that hold contradiction, neutral and entailment.
-
-    raises : JudgeError if the labels are not these three, whatever their case
+    """The columns of a model's output that hold contradiction, neutral and entailment; JudgeError if it has other labels.
 
     >>> label_columns({0: "ENTAILMENT", 1: "NEUTRAL", 2: "CONTRADICTION"})
     [2, 1, 0]
     """
     column = {str(label).lower(): int(number) for number, label in id2label.items()}
     if sorted(column) != sorted(LABELS) or len(id2label) != len(LABELS):
+        got = ", ".join(map(str, id2label.values()))
         raise JudgeError(
-            f"got a model with the labels {', '.join(map(str, id2label.values()))}; wanted {', '.join(LABELS)} in any order, which an MNLI "
-            "checkpoint has in its configuration as id2label"
+            f"got a model with the labels {got}; wanted {', '.join(LABELS)} in any order, as MNLI's id2label"
         )
     return [column[label] for label in LABELS]
 

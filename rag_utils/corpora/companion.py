@@ -4,88 +4,47 @@ from collections.abc import Iterator
 from typing import Literal
 
 from rag_utils.base.cache import ROOT
-from rag_utils.corpora.manifest import DataError
-from rag_utils.corpora.rows import Row, Some, Text, check, lines, once
+from rag_utils.corpora.rows import DataError, Some, Text, checked, fields, lines, once
 
 COMPANION = ROOT / "data" / "companion"
 
-
-class PassageRow(Row):
-    id: Text
-    sentences: Some[Text]
-
-
-class ArticleRow(Row):
-    id: Text
-    title: Text
-    kind: Literal["real", "invented"]
-    split: Text
-    passages: Some[PassageRow]
-
-
-class GoldRow(Row):
-    passage: Text
-    sentences: Some[int]
-
-
-class AskedRow(Row):
-    id: Text
-    kind: Literal["real", "invented"]
-    split: Text
-    gold: Some[GoldRow]
-    distractors: list[Text]
-
-
-class QuestionRow(AskedRow):
-    question: Text
-    answers: Some[Text]
-    type: Literal["single", "bridge", "comparison", "yes_no"]
-
-    def asked(self) -> dict:
-        return {"text": self.question, "answers": self.answers, "type": self.type}
-
-
-class ClaimRow(AskedRow):
-    claim: Text
-    label: Literal["supported", "refuted"]
-
-    def asked(self) -> dict:
-        return {"text": self.claim, "answers": ["true" if self.label == "supported" else "false"], "type": "claim"}
-
-
-class LongRow(AskedRow):
-    question: Text
-    answer: Text
-
-    def asked(self) -> dict:
-        return {"text": self.question, "answers": [self.answer], "type": "long"}
-
-
-class ContrastRow(Row):
-    id: Text
-    question: Text
-    left: Text
-    right: Text
-    equivalent: bool
-    category: Literal["number", "date", "yes_no", "negation", "entity", "paraphrase"]
-    split: Literal["train", "test"]
-
-
-FORMS = {
-    "companion": ("questions.jsonl", QuestionRow),
-    "companion_claims": ("claims.jsonl", ClaimRow),
-    "companion_long": ("long.jsonl", LongRow),
+KIND = Literal["real", "invented"]
+ARTICLE = fields(id=Text, title=Text, kind=KIND, split=Text, passages=Some[fields(id=Text, sentences=Some[Text])])
+CONTRAST = fields(
+    id=Text,
+    question=Text,
+    left=Text,
+    right=Text,
+    equivalent=bool,
+    category=Literal["number", "date", "yes_no", "negation", "entity", "paraphrase"],
+    split=Literal["train", "test"],
+)
+GOLD = fields(passage=Text, sentences=Some[int])
+ASKED = {"id": Text, "kind": KIND, "split": Text, "gold": Some[GOLD], "distractors": list[Text]}
+TYPES = Literal["single", "bridge", "comparison", "yes_no"]
+FORMS = {  # name -> file, form of its rows, (text, answers, type) of a row
+    "companion": (
+        "questions.jsonl",
+        fields(**ASKED, question=Text, answers=Some[Text], type=TYPES),
+        lambda item: (item.question, item.answers, item.type),
+    ),
+    "companion_claims": (
+        "claims.jsonl",
+        fields(**ASKED, claim=Text, label=Literal["supported", "refuted"]),
+        lambda item: (item.claim, ["true" if item.label == "supported" else "false"], "claim"),
+    ),
+    "companion_long": (
+        "long.jsonl",
+        fields(**ASKED, question=Text, answer=Text),
+        lambda item: (item.question, [item.answer], "long"),
+    ),
 }
 
 
 def passages() -> dict[str, dict]:
     """Return id -> passage (id, title, text, sentences) of all passages of all articles, in the order of the file."""
-    articles: set[str] = set()
-    seen: set[str] = set()
-    pool = {}
-    for where, row in lines(COMPANION / "articles.jsonl"):
-        article = check(ArticleRow, row, where)
-        once([article.id], where, "id", articles)
+    pool, seen = {}, set()
+    for where, article in checked(ARTICLE, lines(COMPANION / "articles.jsonl")):
         once((part.id for part in article.passages), where, "passages.id", seen)
         for part in article.passages:
             text = " ".join(part.sentences)
@@ -102,23 +61,23 @@ def asked(name: str) -> Iterator[dict]:
             raise DataError(f"{where}, field {field}: no article has this passage")
         return pool[name]
 
-    file, form = FORMS[name]
-    seen: set[str] = set()
-    for where, row in lines(COMPANION / file):
-        item = check(form, row, where)
-        once([item.id], where, "id", seen)
+    file, form, asks = FORMS[name]
+    for where, item in checked(form, lines(COMPANION / file)):
         once([*(part.passage for part in item.gold), *item.distractors], where, "gold and distractors")
         gold = [find(part.passage, where, f"gold.{i}.passage") for i, part in enumerate(item.gold)]
         for i, (part, passage) in enumerate(zip(item.gold, gold, strict=True)):
-            if not all(0 <= number < len(passage["sentences"]) for number in part.sentences):
-                last = len(passage["sentences"]) - 1
+            last = len(passage["sentences"]) - 1
+            if min(part.sentences) < 0 or max(part.sentences) > last:
                 raise DataError(f"{where}, field gold.{i}.sentences: wanted 0 to {last}, got another number")
+        text, answers, its_type = asks(item)
         yield {
-            **item.asked(),
+            "id": item.id,
+            "text": text,
+            "answers": answers,
             "gold": gold,
             "distractors": [find(name, where, f"distractors.{i}") for i, name in enumerate(item.distractors)],
-            "id": item.id,
             "split": item.split,
+            "type": its_type,
             "kind": item.kind,
             "gold_sentences": [part.sentences for part in item.gold],
         }
@@ -126,8 +85,5 @@ def asked(name: str) -> Iterator[dict]:
 
 def contrast() -> Iterator[dict]:
     """Yield the pairs of answers for a judge."""
-    seen: set[str] = set()
-    for where, row in lines(COMPANION / "contrast.jsonl"):
-        item = check(ContrastRow, row, where)
-        once([item.id], where, "id", seen)
+    for _, item in checked(CONTRAST, lines(COMPANION / "contrast.jsonl")):
         yield item.model_dump()

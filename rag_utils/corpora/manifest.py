@@ -8,23 +8,19 @@ import hashlib
 import os
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, Field
 
 from rag_utils.base.cache import ROOT, CacheError, cache_dir, make_dir
 from rag_utils.base.names import check_name
+from rag_utils.corpora.rows import DataError, Form, document, unreadable
 
 MANIFEST = ROOT / "data" / "manifest.json"
 TIMEOUT = 30.0  # seconds without an answer after which a download is given up
-
-
-class DataError(ValueError):
-    """A data file is absent, damaged or not of the form that is wanted."""
 
 
 def _stays_inside(path: str) -> str:
@@ -33,10 +29,8 @@ def _stays_inside(path: str) -> str:
     return path
 
 
-class Entry(BaseModel):
+class Entry(Form):
     """One file of the manifest."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
     path: Annotated[str, AfterValidator(_stays_inside)]  # below the data folder, with "/"
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -47,8 +41,7 @@ class Entry(BaseModel):
     hub: str | None  # name of the full set on the model hub
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(NamedTuple):
     """Where one data set was found. `path` and `ok` are None where it is absent; `ok` is the checksum's verdict."""
 
     name: str
@@ -59,49 +52,28 @@ class Status:
 
 
 def entries() -> dict[str, Entry]:
-    """Return the manifest: data set name -> entry.
-
-    raises : DataError if the manifest is missing or an entry is not of the form of `Entry`
-    """
-    try:
-        return TypeAdapter(dict[str, Entry]).validate_json(MANIFEST.read_bytes())
-    except OSError as error:
-        hint = "run from a clone of the repository (pip install -e .)"
-        raise DataError(f"cannot read {MANIFEST}: {error.strerror}; {hint}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        raise DataError(f"{MANIFEST.name}, field {field or '(all)'}: {first['msg']}") from None
+    """The manifest: data set name -> entry; DataError if it is missing or an entry is not of that form."""
+    mend = "run from a clone of the repository (pip install -e .), with this file as git has it"
+    return document(MANIFEST, dict[str, Entry], mend=mend)
 
 
 def locate(name: str) -> Path:
-    """Return the path of a data set's file, checked against its SHA-256.
+    """The path of a data set's file, checked against its SHA-256 once per process unless the file changes.
 
-    The folder that RAG_COMPANION_DATA names comes before the cache. A file that is there and differs is an error, also
-    where the other place has a good one. A checksum is computed once per process unless the file changes.
-
-    raises : ValueError for an unknown name; DataError if the file is absent, unreadable or differs, or if
-             RAG_COMPANION_DATA is not a folder
+    raises : ValueError for an unknown name; DataError if RAG_COMPANION_DATA is not a folder, or if the file is absent,
+             unreadable or differs, also where the other place has a good one
     """
     entry = _entry(name)
-    for path in _places(entry):
-        if os.path.isfile(path):
-            return _checked(name, path, entry)
-    get = f"run: rag-companion data fetch {name}, or set" if entry.url else "it cannot be downloaded in this form; set"
-    raise DataError(
-        f"data set {name!r} is not here; {get} RAG_COMPANION_DATA to a folder that holds {entry.path}"
-        + (f" (the full set is {entry.hub} on the model hub)" if entry.hub and not entry.url else "")
-    )
+    if path := _found(_places(entry)):
+        return _checked(name, path, entry)
+    raise _absent(name, entry)
 
 
 def status() -> list[Status]:
-    """Return one row per data set of the manifest, in its order: where it was found and whether it is the right file.
-
-    raises : DataError if RAG_COMPANION_DATA is not a folder or a file cannot be read
-    """
+    """One row per data set of the manifest, in its order; DataError as `locate`."""
     rows = []
     for name, entry in entries().items():
-        path = next((place for place in _places(entry) if os.path.isfile(place)), None)
+        path = _found(_places(entry))
         ok = None if path is None else _digest(path) == entry.sha256
         rows.append(Status(name, path, ok, entry.rows, entry.licence))
     return rows
@@ -110,40 +82,20 @@ def status() -> list[Status]:
 def fetch(name: str) -> Path:
     """Download a data set's file into the cache, unless a right one is here already, and return its path.
 
-    The file gets its name only once it is complete and has the right checksum.
-
     raises : ValueError for an unknown name; DataError if there is no address, no answer, not enough room, a cache that
              cannot be written to, or a wrong checksum
     """
     entry = _entry(name)
     *given, target = _places(entry)
-    for path in given:
-        if os.path.isfile(path):
-            return _checked(name, path, entry)
-    if os.path.isfile(target) and _digest(target) == entry.sha256:
+    if path := _found(given):
+        return _checked(name, path, entry)
+    if _found([target]) and _digest(target) == entry.sha256:
         return target
     if entry.url is None:
-        raise DataError(
-            f"data set {name!r} cannot be downloaded in this form (converted from {entry.source}): take the full set "
-            f"{entry.hub} from the model hub, or set RAG_COMPANION_DATA to a folder that holds {entry.path}"
-        )
-    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
-    digest = hashlib.sha256()
+        raise _absent(name, entry)
     try:
         make_dir(target.parent)
-        try:
-            with partial.open("wb") as file:
-                for chunk in _download(name, entry.url):
-                    digest.update(chunk)
-                    file.write(chunk)
-            if digest.hexdigest() != entry.sha256:
-                raise DataError(
-                    f"data set {name!r}: the file from {entry.url} has SHA-256 {digest.hexdigest()[:12]}, wanted "
-                    f"{entry.sha256[:12]}; the download was cut short or the source has changed, run it again"
-                )
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
+        _download(name, entry, target)
     except CacheError as error:
         raise DataError(f"data set {name!r}: {error}") from error
     except OSError as error:
@@ -154,13 +106,28 @@ def fetch(name: str) -> Path:
     return target
 
 
-def _download(name: str, url: str) -> Iterator[bytes]:
+def _download(name: str, entry: Entry, target: Path) -> None:
+    """To a file beside the target, which becomes the target once it is whole."""
+    partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.writelines(_chunks(name, entry.url))
+        if (got := _digest(partial)) != entry.sha256:
+            raise DataError(
+                f"data set {name!r}: the file from {entry.url} has SHA-256 {got[:12]}, wanted {entry.sha256[:12]}; the "
+                "download was cut short or the source has changed, run it again"
+            )
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _chunks(name: str, url: str) -> Iterator[bytes]:
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
-            while chunk := response.read(1 << 16):
-                yield chunk
+            yield from iter(lambda: response.read(1 << 16), b"")
     except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", None) or error
+        reason = getattr(error, "reason", None) or error  # a URLError holds the error of the socket
         reason = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
         raise DataError(
             f"data set {name!r}: no download from {url}: {reason}; go online and run it again, or set "
@@ -184,6 +151,18 @@ def _places(entry: Entry) -> list[Path]:
     return places
 
 
+def _found(places: list[Path]) -> Path | None:
+    return next((path for path in places if os.path.isfile(path)), None)
+
+
+def _absent(name: str, entry: Entry) -> DataError:
+    get = f"run: rag-companion data fetch {name}, or set" if entry.url else "it cannot be downloaded in this form; set"
+    full = f" (the full set is {entry.hub} on the model hub)" if entry.hub and not entry.url else ""
+    return DataError(
+        f"data set {name!r} is not here; {get} RAG_COMPANION_DATA to a folder that holds {entry.path}{full}"
+    )
+
+
 def _checked(name: str, path: Path, entry: Entry) -> Path:
     got = _digest(path)
     if got == entry.sha256:
@@ -200,7 +179,7 @@ def _digest(path: Path) -> str:
         stat = path.stat()
         return _digest_of(path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or type(error).__name__}") from error
+        raise unreadable(path, error) from error
 
 
 @cache

@@ -10,9 +10,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
-from rag_utils.corpora.manifest import DataError
+T = TypeVar("T")
+
+
+class DataError(ValueError):
+    """A data file is absent, damaged or not of the form that is wanted."""
 
 
 def _encodable(text: str) -> str:
@@ -31,33 +35,66 @@ def _not_blank(text: str) -> str:
 
 AnyText = Annotated[str, AfterValidator(_encodable)]
 Text = Annotated[AnyText, AfterValidator(_not_blank)]
-T = TypeVar("T")
 Some = Annotated[list[T], Field(min_length=1)]
 
 
 class Row(BaseModel):
+    """A row of somebody's file; fields that it does not name may be there."""
+
     model_config = ConfigDict(strict=True, hide_input_in_errors=True)
 
 
-R = TypeVar("R", bound=Row)
+class Form(BaseModel):
+    """What this repository writes: these fields and no other."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
-def check(form: type[R], row: object, where: str) -> R:
-    """Return the row in its form. `where` names file and row.
+def fields(**kinds) -> type[Row]:
+    """A form of rows, as in fields(id=Text, answers=Some[Text])."""
+    return create_model("Fields", __base__=Row, **{name: (kind, ...) for name, kind in kinds.items()})
 
-    raises : DataError if it is not of that form, naming the first field that is not
+
+def checked(form: type[Row], rows: Iterable[tuple[str, object]]) -> Iterator[tuple[str, Row]]:
+    """Yield (file and row, row in its form) of what `lines` or `items` yield; an `id` may come once.
+
+    raises : DataError for a row that is not of that form, naming the first field that is not
     """
+    seen: set[str] = set()
+    for where, content in rows:
+        item = check(form, content, where)
+        if "id" in form.model_fields:
+            once([item.id], where, "id", seen)
+        yield where, item
+
+
+def check(form: type[Row], row: object, where: str) -> Row:
+    """Return the row in its form. `where` names file and row; DataError as `checked`."""
     if not isinstance(row, dict):
         raise DataError(f"{where}: wanted an object with named fields, got {type(row).__name__}")
     try:
         return form.model_validate(row)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-    field = ".".join(map(str, first["loc"]))
-    if first["type"] == "missing":
-        raise DataError(f"{where}, field {field}: missing")
-    wanted = first["msg"].removeprefix("Value error, ")
-    raise DataError(f"{where}, field {field}: {wanted}, got {type(first['input']).__name__}")
+        field, wanted, got = _first(error)
+    raise DataError(f"{where}, field {field}: {wanted}" + ("" if wanted == "missing" else f", got {got}"))
+
+
+def document(path: Path, form: object, *, mend: str, error: type[ValueError] = DataError):
+    """The content of a JSON file in that form; what is wrong is an `error` that names file and field and ends in `mend`."""
+    try:
+        return TypeAdapter(form).validate_json(path.read_bytes())
+    except OSError as unread:
+        raise error(f"cannot read {path}: {unread.strerror}; {mend}") from unread
+    except ValidationError as unfit:
+        field, wanted, _ = _first(unfit)
+    raise error(f"{path}, field {field}: {wanted}; {mend}")
+
+
+def _first(error: ValidationError) -> tuple[str, str, str]:
+    """Field, what is wanted and the type of what came, of the first thing that a form refuses."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    wanted = "missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
+    return ".".join(map(str, first["loc"])) or "(all)", wanted, type(first["input"]).__name__
 
 
 def lines(path: Path) -> Iterator[tuple[str, object]]:
@@ -74,7 +111,7 @@ def lines(path: Path) -> Iterator[tuple[str, object]]:
     except UnicodeDecodeError:
         raise DataError(f"{path}: not UTF-8 after row {row}") from None
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or type(error).__name__}") from error
+        raise unreadable(path, error) from error
     if not row:
         raise DataError(f"{path}: empty, wanted one row per line")
 
@@ -86,7 +123,7 @@ def items(path: Path, key: str | None = None) -> Iterator[tuple[str, object]]:
     except UnicodeDecodeError:
         raise DataError(f"{path}: not UTF-8") from None
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or type(error).__name__}") from error
+        raise unreadable(path, error) from error
     if key is not None:
         content = content.get(key) if isinstance(content, dict) else None
     if not isinstance(content, list) or not content:
@@ -104,6 +141,11 @@ def _parse(text: str, where: str) -> object:
     except (ValueError, RecursionError):
         place = "numbers too long or nesting too deep"
     raise DataError(f"{where}: not JSON, or cut short ({place})")
+
+
+def unreadable(path: Path, error: OSError) -> DataError:
+    """What a file that cannot be read is said to be."""
+    return DataError(f"cannot read {path}: {error.strerror or type(error).__name__}")
 
 
 def once(ids: Iterable[str], where: str, field: str, seen: set[str] | None = None) -> None:
