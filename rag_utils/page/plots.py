@@ -1,4 +1,4 @@
-"""Figures with one look: a colour and a marker per method or condition, intervals, the published value dashed.
+"""Figures with one look: a colour and a marker per method or condition, and intervals.
 
 Every function draws on an Axes and returns it; in a notebook write `_ = dot_interval(...)`. Nothing is told by colour
 alone. The same input gives the same bytes.
@@ -6,7 +6,6 @@ alone. The same input gives the same bytes.
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from numbers import Real
 from pathlib import Path
 from textwrap import fill
 
@@ -25,7 +24,7 @@ STYLE = Path(__file__).with_name("companion.mplstyle")
 # Okabe and Ito, with brown for their orange, yellow and sky blue, which are below 3 to 1 on white
 BLACK, BLUE, VERMILLION, GREEN, PURPLE, BROWN = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#6B3A00"
 NEUTRAL = ("#444444", "o")
-DASHES = {"color": "#222222", "linestyle": (0, (3, 1.5)), "linewidth": 1.5}  # the published value, everywhere
+DASHES = {"color": "#222222", "linestyle": (0, (3, 1.5)), "linewidth": 1.5}  # what a value is compared with
 SIZES = {"*": 13, "X": 9.5, "P": 9.5, "p": 9, "h": 9, "8": 8} | dict.fromkeys("^v<>", 8.5)  # to look alike; else 7.5
 
 CONDITIONS = {
@@ -93,11 +92,7 @@ def mark(name: str) -> tuple[str, str | tuple]:
 
 
 def axis_label(quantity: str, unit: str, better: str) -> str:
-    """Text of a value axis: what, in which unit, and which way is good.
-
-    unit   : "0-1", "nats", "tokens", ...; never empty
-    better : "higher", "lower", or "neither" for what has no good side
-    raises : ValueError for an empty text or another word
+    """Text of a value axis: what, in which unit ("0-1", "nats"), and which way is good, "higher", "lower" or "neither".
 
     >>> axis_label("F1", "0-100", "higher")
     'F1 (0-100), higher is better'
@@ -106,69 +101,41 @@ def axis_label(quantity: str, unit: str, better: str) -> str:
 
 
 def dot_interval(
-    ax: Axes,
-    estimates: Sequence,
-    labels: Sequence[str],
-    *,
-    quantity: str,
-    unit: str,
-    better: str,
-    rows: str,
-    published: float | Sequence[float | None] | None = None,
+    ax: Axes, estimates: Sequence, labels: Sequence[str], *, quantity: str, unit: str, better: str, rows: str
 ) -> Axes:
-    """One row per estimate, the first on top: a dot, its interval, and the published value dashed.
+    """One row per estimate, the first on top: a dot and its interval.
 
     estimates : each with .value .low .high
     labels    : one text per estimate, all different; those that are in MARKS have their own mark, others the neutral dot
-    quantity, unit, better : the value axis, see `axis_label`
-    rows      : what the rows are, the label of the other axis
-    published : one value for all rows, or one per row with None where nothing is printed; in the unit of the axis
+    rows      : what the rows are, the label of the other axis; for the value axis see `axis_label`
     raises    : ValueError for no rows, unequal lengths, labels that occur twice, values that are not finite
     """
     estimates, labels = checks.listed("estimates", estimates), checks.distinct("labels", checks.texts("labels", labels))
-    n = checks.same_length(estimates=estimates, labels=labels)
-    printed = [published] * n if published is None or isinstance(published, Real) else list(published)
-    checks.same_length(published=printed, rows=labels)
-    _value_axis(ax, quantity, unit, better, rows)
+    checks.same_length(estimates=estimates, labels=labels)
     for row, (estimate, label) in enumerate(zip(estimates, labels, strict=True)):
-        parts = (getattr(estimate, part, None) for part in ("value", "low", "high"))
-        _interval(ax, row, *parts, label if label in MARKS else None)
-    if isinstance(published, Real):
-        ax.axvline(checks.number("published", published), **DASHES, zorder=1.5)
-    else:
-        for row, value in enumerate(printed):
-            if value is not None:
-                _printed(ax, row, checks.number("published", value), 0.36)
-    if any(value is not None for value in printed):
-        _legend(ax, [_PRINTED])
-    _rows(ax, labels)
+        numbers = (getattr(estimate, part, None) for part in ("value", "low", "high"))
+        _interval(ax, row, *numbers, MARKS.get(label, NEUTRAL))
+    _rows(ax, labels, axis_label(quantity, unit, better), rows)
     return ax
 
 
 def grouped_intervals(ax: Axes, table: pd.DataFrame, *, quantity: str, unit: str, better: str, rows: str) -> Axes:
     """Several conditions on several data sets: a row per group, in it one dot and interval per mark.
 
-    table    : columns group, mark (a name from MARKS), value, low, high, and optionally published (NaN where nothing
-               is printed), all in the unit of the axis; groups and marks are drawn in the order of their first row
-    quantity, unit, better, rows : as in `dot_interval`
-    raises   : ValueError for missing columns, no rows, a group and mark that occur twice, values that are not finite
+    table  : columns group, mark (a name from MARKS), value, low, high, in the unit of the axis; groups and marks are
+             drawn in the order of their first row
+    raises : ValueError for missing columns, no rows, a group and mark that occur twice, values that are not finite
     """
     _check_table(table, TABLE_COLUMNS)
     groups, names = list(dict.fromkeys(table["group"])), list(dict.fromkeys(table["mark"]))
-    handles = [_handle(name) for name in names]
     step = 0.72 / len(names)
-    _value_axis(ax, quantity, unit, better, rows)
-    printed = False
-    for record in table.to_dict("records"):
-        row = groups.index(record["group"]) + step * (names.index(record["mark"]) - (len(names) - 1) / 2)
-        _interval(ax, row, record["value"], record["low"], record["high"], record["mark"])
-        if not pd.isna(record.get("published")):
-            _printed(ax, row, checks.number("published", record["published"]), 0.55 * step)
-            printed = True
+    for group, name, *numbers in table[list(TABLE_COLUMNS)].itertuples(index=False):
+        row = groups.index(group) + step * (names.index(name) - (len(names) - 1) / 2)
+        _interval(ax, row, *numbers, mark(name))
     for border in range(1, len(groups)):
         ax.axhline(border - 0.5, color="#BBBBBB", linewidth=0.8, zorder=1)
-    _legend(ax, handles + [_PRINTED] * printed)
-    _rows(ax, groups)
+    _legend(ax, [Line2D([], [], **_point(*mark(name)), label=name) for name in names])
+    _rows(ax, groups, axis_label(quantity, unit, better), rows)
     return ax
 
 
@@ -177,40 +144,32 @@ def interval_lines(
 ) -> Axes:
     """One line per mark over a number (samples, list length, position), with its interval at every point.
 
-    table    : columns `x` (numbers), mark, value, low, high, and optionally published, in the unit of the axis
-    x_label  : label of the horizontal axis with its unit
-    quantity, unit, better : the vertical axis, see `axis_label`
+    table       : columns `x` (numbers), mark, value, low, high, in the unit of the axis
     logarithmic : equal ratios are equal distances on the vertical axis
-    raises   : ValueError as in `grouped_intervals`, for an empty x_label, and for values <= 0 on a logarithmic axis
+    raises      : ValueError as in `grouped_intervals`, for an empty x_label, and for values <= 0 on a logarithmic axis
     """
     _check_table(table, (x, *TABLE_COLUMNS[1:]))
     if logarithmic and (table["low"] <= 0).any():
         raise ValueError(f"a logarithmic axis wants values above 0, got {table['low'].min()}")
     names = list(dict.fromkeys(table["mark"]))
-    handles, printed = [_handle(name) for name in names], False
     places = sorted({checks.number(x, place) for place in table[x]})
     nearest = min((b - a for a, b in pairwise(places)), default=1.0)
     for number, name in enumerate(names):
-        colour, marker = mark(name)
         shift = 0.12 * nearest * (number - (len(names) - 1) / 2) / max(1, len(names) - 1)  # keeps intervals apart
         part = table[table["mark"] == name].sort_values(x)
-        for value, low, high in part[["value", "low", "high"]].itertuples(index=False):
-            _ordered(value, low, high)
+        for numbers in part[["value", "low", "high"]].itertuples(index=False):
+            _ordered(*numbers)
         at = part[x].astype(float) + shift
-        ax.plot(at, part["value"], color=colour, **_point(marker), zorder=3)
-        ax.vlines(at, part["low"], part["high"], color=colour, linewidth=2, zorder=2)
-        if "published" in part and part["published"].notna().any():
-            ax.plot(at, part["published"], color=colour, linestyle=DASHES["linestyle"], linewidth=1.2, zorder=1.5)
-            printed = True
-    ax.set_xlabel(_text("x_label", x_label))
-    ax.set_ylabel(_wrap_axis(axis_label(quantity, unit, better), 32))
+        ax.plot(at, part["value"], **_point(*mark(name)), zorder=3)
+        ax.vlines(at, part["low"], part["high"], color=mark(name)[0], linewidth=2, zorder=2)
+    ax.set(xlabel=_text("x_label", x_label), ylabel=_wrap_axis(axis_label(quantity, unit, better), 32))
     ax.set_xticks(places, [f"{place:g}" for place in places])
     if logarithmic:
         ax.set_yscale("log")
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         ax.yaxis.set_major_formatter("{x:g}")
         ax.yaxis.set_minor_locator(NullLocator())
-    _legend(ax, handles + [_PRINTED] * printed)
+    _legend(ax, [Line2D([], [], **_point(*mark(name)), label=name) for name in names])
     return ax
 
 
@@ -221,58 +180,48 @@ def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
              saved are tokens x (texts - 1); at the end of a row its tokens and its name
     raises : ValueError if a name is empty or a text ends where another goes on, which would have no row of its own
     """
-    texts, rows = {}, {}
-    for node in reversed(list(root.walk())):
+    for node in root.walk():
         if node.children and node.ends:
             raise ValueError(f"texts must have ends of their own; text {node.ends[0]} is the beginning of another")
         _text(f"the name of the segment from token {node.start} on", name(node))
-        texts[id(node)] = len(node.ends) + sum(texts[id(child)] for child in node.children)
     leaves = [node for node in root.walk() if not node.children]
+    shared = [node for node in root.walk() if node.children]
     longest = max(node.stop for node in leaves)
-    bar = {"height": 0.5, "linewidth": 1.4, "zorder": 3}
-    for row, node in enumerate(leaves):
-        rows[id(node)] = row
-        ax.barh(row, len(node.tokens), left=node.start, color="white", edgecolor=BLUE, **bar)
-        ax.text(node.stop + longest / 60, row, f"{len(node.tokens)}  {name(node)}", va="center")
-    for node in reversed([node for node in root.walk() if node.children]):
-        below = [rows[id(child)] for child in node.children]
-        rows[id(node)] = row = (below[0] + below[-1]) / 2
-        ax.barh(row, len(node.tokens), left=node.start, color=BLUE, edgecolor="white", **bar)
-        ax.vlines(node.stop, min(below), max(below), color=NEUTRAL[0], linewidth=1.2, zorder=2)
-        middle, inside = node.start + len(node.tokens) / 2, f"{len(node.tokens)} × {texts[id(node)]}"
-        ax.text(middle, row, inside, ha="center", va="center", color="white", zorder=4)
-        ax.text(middle, row - 0.34, name(node), ha="center", va="bottom")
-    ax.set_xlim(0, 1.42 * longest)
-    ax.set_ylim(len(leaves) - 0.4, -0.8)
+
+    def row(node: Node) -> float:
+        """A leaf's number, or the middle of what continues the segment."""
+        return (row(node.children[0]) + row(node.children[-1])) / 2 if node.children else leaves.index(node)
+
+    for node in [*leaves, *reversed(shared)]:
+        at, tokens, colours = row(node), len(node.tokens), [BLUE, "white"] if node.children else ["white", BLUE]
+        ax.barh(at, tokens, 0.5, node.start, color=colours[0], edgecolor=colours[1], linewidth=1.4, zorder=3)
+        if node.children:
+            ax.vlines(node.stop, *(row(node.children[i]) for i in (0, -1)), color=NEUTRAL[0], linewidth=1.2, zorder=2)
+            middle, texts = node.start + tokens / 2, sum(len(below.ends) for below in node.walk())
+            ax.text(middle, at, f"{tokens} × {texts}", ha="center", va="center", color="white", zorder=4)
+            ax.text(middle, at - 0.34, name(node), ha="center", va="bottom")
+        else:
+            ax.text(node.stop + longest / 60, at, f"{tokens}  {name(node)}", va="center")
+    ax.set(xlim=(0, 1.42 * longest), ylim=(len(leaves) - 0.4, -0.8), yticks=[])
+    ax.set(xlabel="place in the text (tokens)", ylabel="texts")
     ax.set_xticks([place for place in ax.get_xticks() if place <= longest])
-    ax.set_yticks([])
     ax.grid(axis="y", visible=False)
-    ax.set_xlabel("place in the text (tokens)")
-    ax.set_ylabel("texts")
     fills = {"shared": BLUE, "of one text": "white"}
     _legend(ax, [Patch(facecolor=fill, edgecolor=BLUE, label=label) for label, fill in fills.items()])
     return ax
 
 
-_PRINTED = Line2D([], [], **DASHES, label="published")
-
-
-def _value_axis(ax: Axes, quantity: str, unit: str, better: str, rows: str) -> None:
-    ax.set_xlabel(_wrap_axis(axis_label(quantity, unit, better), 40))
-    ax.set_ylabel(_text("rows", rows))
-
-
-def _rows(ax: Axes, labels: Sequence[str]) -> None:
+def _rows(ax: Axes, labels: Sequence[str], values: str, rows: str) -> None:
+    ax.set(xlabel=_wrap_axis(values, 40), ylabel=_text("rows", rows))
     ax.set_yticks(range(len(labels)), [_wrap(label, 18) for label in labels])
     ax.set_ylim(len(labels) - 0.45, -0.55)  # the first row on top
     ax.grid(axis="y", visible=False)
 
 
-def _interval(ax: Axes, row: float, value: float, low: float, high: float, name: str | None) -> None:
+def _interval(ax: Axes, row: float, value: float, low: float, high: float, look: tuple) -> None:
     _ordered(value, low, high)
-    colour, marker = NEUTRAL if name is None else mark(name)
-    ax.plot([low, high], [row, row], color=colour, linewidth=2, solid_capstyle="butt", zorder=2)
-    ax.plot([value], [row], color=colour, **_point(marker), zorder=3)
+    ax.plot([low, high], [row, row], color=look[0], linewidth=2, solid_capstyle="butt", zorder=2)
+    ax.plot([value], [row], **_point(*look), zorder=3)
 
 
 def _ordered(value: float, low: float, high: float) -> None:
@@ -282,17 +231,10 @@ def _ordered(value: float, low: float, high: float) -> None:
         raise ValueError(f"wanted low <= high, got {low} and {high}")
 
 
-def _printed(ax: Axes, row: float, value: float, half: float) -> None:
-    ax.plot([value, value], [row - half, row + half], **DASHES, zorder=2.5)
-
-
-def _handle(name: str) -> Line2D:
-    colour, marker = mark(name)
-    return Line2D([], [], color=colour, **_point(marker), label=name)
-
-
-def _point(marker: str | tuple) -> dict:
-    return {"marker": marker, "markersize": SIZES.get(marker, 7.5), "markeredgecolor": "white", "markeredgewidth": 0.6}
+def _point(colour: str, marker: str | tuple) -> dict:
+    size = SIZES.get(marker, 7.5)
+    edge = {"markeredgecolor": "white", "markeredgewidth": 0.6}
+    return {"color": colour, "marker": marker, "markersize": size, **edge}
 
 
 def _legend(ax: Axes, handles: Iterable[Line2D | Patch]) -> None:

@@ -47,14 +47,14 @@ def estimate(value, low, high):
     return SimpleNamespace(value=value, low=low, high=high, n=100)
 
 
-def dots(**options):
+def dots():
     rows = [estimate(0.5, 0.4, 0.7), estimate(0.3, 0.2, 0.35)]
-    return plots.dot_interval(plots.new_axes(2.5), rows, ["gold", "some variant"], rows="condition", **VALUE, **options)
+    return plots.dot_interval(plots.new_axes(2.5), rows, ["gold", "some variant"], rows="condition", **VALUE)
 
 
 def grouped_table():
     rows = [(group, mark, 0.5, 0.4, 0.6) for group in ("NQ", "HotpotQA") for mark in ("closed book", "gold")]
-    return pd.DataFrame(rows, columns=["group", "mark", "value", "low", "high"]).assign(published=[np.nan, 0.7] * 2)
+    return pd.DataFrame(rows, columns=["group", "mark", "value", "low", "high"])
 
 
 def groups(table=None):
@@ -81,10 +81,6 @@ def drawn(ax):
     ]
 
 
-def dashed(ax):
-    return [line for line in ax.get_lines() if line.is_dashed()]
-
-
 @each("draw", [dots, groups, lines])
 def test_two_renders_are_the_same_bytes(draw):
     one, two = png(draw().figure), png(draw().figure)
@@ -102,7 +98,7 @@ def test_every_figure_has_labels_and_a_white_ground(draw):
     assert ax.figure.get_facecolor() == ax.get_facecolor() == (1, 1, 1, 1)
 
 
-@each("draw", [lambda: dots(published=0.6), groups, lines])
+@each("draw", [dots, groups, lines])
 def test_nothing_is_cut_off_and_type_reads_on_a_phone(draw):
     ax = draw()
     data = png(ax.figure)
@@ -114,27 +110,16 @@ def test_nothing_is_cut_off_and_type_reads_on_a_phone(draw):
         assert text.get_fontsize() / 72 * 400 / 5.2 >= 11  # pixels when the figure is 400 wide
 
 
-def test_dots_and_published_value_are_where_they_should_be():
-    ax = dots(published=0.6)
+def test_dots_are_where_they_should_be():
+    ax = dots()
     assert [(x, y) for x, y, _, _ in drawn(ax)] == [(0.5, 0), (0.3, 1)]
     assert [part[2:] for part in drawn(ax)] == [plots.MARKS["gold"], plots.NEUTRAL]
-    spans = [tuple(line.get_xdata()) for line in ax.get_lines() if len(line.get_xdata()) == 2 and not line.is_dashed()]
+    spans = [tuple(line.get_xdata()) for line in ax.get_lines() if len(line.get_xdata()) == 2]
     assert spans == [(0.4, 0.7), (0.2, 0.35)]
-    assert [line.get_xdata()[0] for line in dashed(ax)] == [0.6]
     assert [text.get_text() for text in ax.get_yticklabels()] == ["gold", "some variant"]
     bottom, top = ax.get_ylim()
     assert bottom > top  # the first row is on top
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["published"]
-
-
-def test_published_per_row():
-    ax = dots(published=[None, 0.33])
-    assert [(x, y) for x, y, _, _ in drawn(ax)] == [(0.5, 0), (0.3, 1)]
-    assert drawn(ax)[0][2:] == plots.MARKS["gold"]
-    (mark,) = dashed(ax)
-    assert list(mark.get_xdata()) == [0.33, 0.33]
-    assert np.mean(mark.get_ydata()) == 1
-    assert dots().get_legend() is None
+    assert ax.get_legend() is None
 
 
 def test_grouped_intervals_keep_order_and_do_not_overlap():
@@ -142,8 +127,7 @@ def test_grouped_intervals_keep_order_and_do_not_overlap():
     places = [y for _, y, _, _ in drawn(ax)]
     assert places == sorted(places) and min(np.diff(places)) > 0.2
     assert [round(place) for place in places] == [0, 0, 1, 1]
-    assert len([line for line in dashed(ax) if line.get_xdata()[0] == 0.7]) == 2
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["closed book", "gold", "published"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["closed book", "gold"]
 
 
 def test_lines_show_all_points_with_their_intervals():
@@ -152,7 +136,6 @@ def test_lines_show_all_points_with_their_intervals():
     assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "5", "10"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["SePer soft", "exact match"]
     assert sum(len(collection.get_segments()) for collection in ax.collections) == 6
-    assert len(dashed(lines(lines_table().assign(published=0.7)))) == 2
 
 
 def test_on_a_logarithmic_axis_equal_ratios_are_equal_distances():
@@ -261,8 +244,6 @@ def test_mark_names():
         {"estimates": [], "labels": []},
         {"estimates": [estimate(0.5, 0.6, 0.4)] * 2},
         {"estimates": [estimate(float("nan"), 0.4, 0.6)] * 2},
-        {"published": [0.5]},
-        {"published": float("nan")},
         {"estimates": [None, "0.5"]},
     ],
 )
