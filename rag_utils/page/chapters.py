@@ -4,8 +4,6 @@
 random ids are taken out, so that executing twice gives the same bytes.
 """
 
-import hashlib
-import json
 import logging
 import os
 import shlex
@@ -13,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 
 import nbformat
@@ -30,9 +29,7 @@ RUNS = ROOT / "runs"
 STAMPS = ROOT / "_build" / "stamps"
 RESULTS = ROOT / "data" / "results"
 UNCOMPUTED = ("Unmeasured", "RecordingError")  # what a cell stops with where mode "live" would go on
-KERNEL = (
-    "--log-level=CRITICAL",
-)  # nothing of its own on standard error: no line on its transport, no traceback after Ctrl-C
+QUIET = "--log-level=CRITICAL"  # no line of the kernel's own on standard error: on its transport, after Ctrl-C
 
 
 class ChapterError(RuntimeError):
@@ -45,10 +42,7 @@ def names() -> list[str]:
 
 
 def source(chapter: str) -> nbformat.NotebookNode:
-    """The notebook that a chapter is executed from.
-
-    raises : ValueError for an unknown chapter or a file that is no notebook
-    """
+    """The notebook that a chapter is executed from; ValueError for an unknown chapter or a file that is no notebook."""
     path = SOURCES / f"{check_name('chapter', chapter, names())}.ipynb"
     try:
         notebook = nbformat.read(path, as_version=4)
@@ -59,10 +53,7 @@ def source(chapter: str) -> nbformat.NotebookNode:
 
 
 def parameters(chapter: str) -> dict[str, object]:
-    """The chapter's parameters with their defaults: the literals of its cell tagged `parameters`.
-
-    raises : ValueError for an unknown chapter, or a parameters cell that holds more than literals
-    """
+    """The chapter's parameters with their defaults: the literals of its cell tagged `parameters`; raises ValueError."""
     return parameters_of.defaults(chapter, source(chapter))
 
 
@@ -72,10 +63,7 @@ def ranges(chapter: str) -> dict[str, dict]:
 
 
 def checked(chapter: str, given: dict[str, object]) -> dict[str, object]:
-    """`given`, if the chapter has parameters of these names and types, and may take these values.
-
-    raises : ValueError with the near names, or naming the type or the range that was wanted
-    """
+    """`given`, if the chapter has parameters of these names and types, and may take these values; raises ValueError."""
     return parameters_of.checked(chapter, given, parameters(chapter), ranges(chapter))
 
 
@@ -89,15 +77,12 @@ def run(chapter: str, given: dict[str, object] | None = None, *, output: Path | 
     given = checked(chapter, given or {})
     output = output or (RUNS if given else BOOK) / f"{chapter}.ipynb"
     make_dir(output.parent)
-    handle, scratch = tempfile.mkstemp(suffix=".ipynb", prefix=f".{chapter}-", dir=make_dir(RUNS))
-    os.close(handle)
-    try:
-        _execute(chapter, given, Path(scratch))
+    with tempfile.TemporaryDirectory(prefix=f".{chapter}-", dir=make_dir(RUNS)) as folder:
+        scratch = Path(folder, output.name)
+        _execute(chapter, given, scratch)
         notebook = _cleaned(nbformat.read(scratch, as_version=4))
-        Path(scratch).write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+        scratch.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
         os.replace(scratch, output)
-    finally:
-        Path(scratch).unlink(missing_ok=True)
     return output
 
 
@@ -110,14 +95,14 @@ def build(*, say=print) -> None:
         raise ValueError("; ".join(damaged))
     prepare(say=say)
     for chapter in names():
-        stamp = STAMPS / f"{chapter}.json"
-        if _content(stamp) == _digest(chapter):
+        stamp = STAMPS / chapter
+        if stamp.exists() and stamp.read_bytes() == _digest(chapter):
             say(f"{chapter}: nothing changed")
             continue
         say(f"{chapter}: executing")
         run(chapter)
-        make_dir(stamp.parent)
-        stamp.write_text(json.dumps(_digest(chapter)))
+        make_dir(STAMPS)
+        stamp.write_bytes(_digest(chapter))
 
 
 def prepare(*, say=print) -> None:
@@ -161,10 +146,7 @@ def _execute(chapter: str, given: dict, scratch: Path) -> None:
     terminal = terminal_name()
     settings = {"PYTHONHASHSEED": "0", "JUPYTER_PLATFORM_DIRS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     settings |= {TERMINAL: terminal} if terminal else {"TQDM_DISABLE": "1"}
-    for name in (
-        "papermill",
-        "asyncio",
-    ):  # what they would log is raised, or is the end of a kernel that Ctrl-C stopped
+    for name in ("papermill", "asyncio"):  # they log what is raised, and the end of a kernel that Ctrl-C stopped
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with _environment(settings):
@@ -176,11 +158,18 @@ def _execute(chapter: str, given: dict, scratch: Path) -> None:
                 cwd=str(BOOK),
                 progress_bar=False,
                 log_output=False,
-                extra_arguments=list(KERNEL),
+                extra_arguments=[QUIET],
             )
     except papermill.PapermillExecutionError as error:
         said = f"{chapter}, cell {error.exec_count}: {error.ename}: {error.evalue}"
-        raise ChapterError(f"{said}{_what_to_do(chapter, given, error.ename)}") from error
+        words = [f"{name}={value}" for name, value in given.items() if name != "mode"]
+        if words:
+            said = f"{said.removesuffix('.')}. Given: {', '.join(words)}"
+        if error.ename in UNCOMPUTED and given.get("mode", "replay") == "replay":
+            own = [part for word in words for part in ("-p", word)]
+            command = ["rag-companion", "run", chapter, "--mode", "live", *own]
+            said = f"{said.removesuffix('.')}. To compute it: {shlex.join(command)}"
+        raise ChapterError(said) from error
 
 
 @contextmanager
@@ -201,7 +190,8 @@ def _cleaned(notebook):
         "language_info": {"name": "python"},
     }
     for number, cell in enumerate(notebook.cells):
-        cell.id = cell.id if "injected-parameters" not in cell.metadata.get("tags", []) else f"injected-{number}"
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.id = f"injected-{number}"
         for name in ("papermill", "execution"):
             cell.metadata.pop(name, None)
         if cell.cell_type == "code":
@@ -212,44 +202,13 @@ def _cleaned(notebook):
 def _joined(outputs: list) -> list:
     """Consecutive pieces of one stream as one: where a stream is cut depends on the machine's speed."""
     joined = []
-    for output in outputs:
-        last = joined[-1] if joined else None
-        if (
-            last is not None
-            and output.output_type == "stream"
-            and last.output_type == "stream"
-            and last.name == output.name
-        ):
-            last.text += output.text
-        else:
-            joined.append(output)
+    for stream, pieces in groupby(outputs, key=lambda output: output.get("name")):
+        first, *rest = pieces
+        if stream is not None:
+            first.text += "".join(piece.text for piece in rest)
+            rest = []
+        joined += [first, *rest]
     return joined
-
-
-def _what_to_do(chapter: str, given: dict[str, object], error: str) -> str:
-    """The parameters that were given, and the command that computes what was not there."""
-    own = {name: value for name, value in given.items() if name != "mode"}
-    words = [f"{name}={value}" for name, value in own.items()]
-    said = f". Given: {', '.join(words)}" if words else ""
-    if error in UNCOMPUTED and given.get("mode", "replay") == "replay":
-        command = [
-            "rag-companion",
-            "run",
-            chapter,
-            "--mode",
-            "live",
-            *(part for word in words for part in ("-p", word)),
-        ]
-        said += f". To compute it: {shlex.join(command)}"
-    return said
-
-
-def _content(path: Path):
-    """What a JSON file says; None if it is not there or says nothing."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
 
 
 def inputs(chapter: str) -> set[Path]:
@@ -272,13 +231,8 @@ def inputs(chapter: str) -> set[Path]:
     return {SOURCES / f"{chapter}.ipynb", *modules, *data, *timings, *style, *ROOT.glob("requirements*.lock")}
 
 
-def _digest(chapter: str) -> dict[str, str]:
-    digest = hashlib.sha256()
-    for path in sorted(inputs(chapter)):
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(ROOT)}\0{len(content)}\0".encode() + content)
-    executed = BOOK / f"{chapter}.ipynb"
-    return {
-        "inputs": digest.hexdigest(),
-        "executed": hashlib.sha256(executed.read_bytes()).hexdigest() if executed.exists() else "",
-    }
+def _digest(chapter: str) -> bytes:
+    """What the stamp of an executed chapter says: checksums of its inputs and of its page."""
+    parts = [f"{path.relative_to(ROOT)} {sealed.sha256(path.read_bytes())}" for path in sorted(inputs(chapter))]
+    page = BOOK / f"{chapter}.ipynb"
+    return "\n".join([*parts, sealed.sha256(page.read_bytes()) if page.exists() else ""]).encode()

@@ -10,6 +10,7 @@ import typer
 from rag_utils.base.cache import CacheError
 from rag_utils.corpora import manifest
 from rag_utils.engine import profiles
+from rag_utils.engine.calls import MODES
 from rag_utils.engine.recordings import RecordingError
 from rag_utils.engine.weights import WeightsError
 from rag_utils.page import chapters, parameters
@@ -18,36 +19,24 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, pret
 data = typer.Typer(no_args_is_help=True, help="The public benchmarks: where they are, and how to get them.")
 app.add_typer(data, name="data")
 
-
 STOPPED = 130  # the exit status after Ctrl-C
-
-
-class Mode(StrEnum):
-    replay = "replay"
-    live = "live"
-    fresh = "fresh"
+Mode = StrEnum("Mode", MODES)
 
 
 @app.command()
 def run(
     chapter: Annotated[str, typer.Argument(help="A chapter, such as 01_data_and_models.")],
-    parameter: Annotated[
-        list[str] | None, typer.Option("-p", "--parameter", help="NAME=VALUE; may be repeated.")
-    ] = None,
-    mode: Annotated[
-        Mode, typer.Option(help="replay recordings, record what is missing (live), or ignore recordings (fresh).")
-    ] = Mode.replay,
+    parameter: Annotated[list[str], typer.Option("-p", "--parameter", help="NAME=VALUE; may be repeated.")] = (),
+    mode: Annotated[Mode, typer.Option(help="live records what is missing, fresh ignores recordings.")] = Mode.replay,
 ) -> None:
     """Execute one chapter. Without parameters the page in the book is renewed, with them the result goes to runs/."""
-    given = dict(_assignment(text) for text in parameter or [])
+    given = dict(_assignment(text) for text in parameter)
     chapters.checked(chapter, given)
-    chapters.prepare(say=lambda text: typer.echo(text, err=True))
+    chapters.prepare(say=_say)
     if mode is not Mode.replay:
-        typer.echo(f"{chapter}: executing, mode {mode.value}", err=True)
+        _say(f"{chapter}: executing, mode {mode.value}")
         result = chapters.run(chapter, {**given, "mode": mode.value})
-    if mode is Mode.live and not given:  # the page is always made from recordings
-        result = chapters.run(chapter)
-    if mode is Mode.replay:
+    if mode is Mode.replay or (mode is Mode.live and not given):  # the page is always made from recordings
         result = chapters.run(chapter, given)
     typer.echo(result.relative_to(chapters.ROOT))
 
@@ -56,18 +45,16 @@ def run(
 def seal(chapter: Annotated[str, typer.Argument(help="A chapter that was run live with its own parameters.")]) -> None:
     """Make tracked files of what a chapter reads: its numbers in data/results, its calls in data/recordings."""
     chapters.parameters(chapter)
-    chapters.prepare(say=lambda text: typer.echo(text, err=True))
+    chapters.prepare(say=_say)
     chapters.seal(chapter, say=typer.echo)
 
 
 @app.command()
-def verify(
-    chapter: Annotated[str | None, typer.Argument(help="A chapter; all of them without.")] = None,
-) -> None:
+def verify(chapter: Annotated[str | None, typer.Argument(help="A chapter; all of them without.")] = None) -> None:
     """Compute some rows of every committed table again and compare; needs RAG_COMPANION_DATA for those of benchmarks."""
     if chapter is not None:
         chapters.parameters(chapter)
-    raise typer.Exit(chapters.verify(*([chapter] if chapter else [])))
+    raise typer.Exit(chapters.verify(*filter(None, [chapter])))
 
 
 @app.command()
@@ -105,6 +92,10 @@ def status() -> None:
 def fetch(name: Annotated[str, typer.Argument(help="A data set of `rag-companion data status`.")]) -> None:
     """Download one data set into the cache and check it."""
     typer.echo(manifest.fetch(name))
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _assignment(text: str) -> tuple[str, object]:

@@ -11,24 +11,19 @@ from rag_utils import answers, data, prompts
 from rag_utils.base import sealed
 from rag_utils.base.names import check_name
 from rag_utils.engine import profiles
-
-MODES = ("replay", "live", "fresh")
+from rag_utils.engine.calls import MODES
 
 
 def defaults(chapter: str, notebook: nbformat.NotebookNode) -> dict[str, object]:
-    """The literals of the cell tagged `parameters`.
-
-    raises : ValueError if there is not one such cell, or if it holds more than literals
-    """
+    """The literals of the cell tagged `parameters`; ValueError if there is not one such cell, or if it holds more."""
     cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
     if len(cells) != 1:
         raise ValueError(f"{chapter} has {len(cells)} cells tagged `parameters`, want one")
     try:
         return {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cells[0].source).body}
     except (AttributeError, ValueError, SyntaxError) as error:
-        raise ValueError(
-            f"the parameters cell of {chapter} may hold only lines such as name = literal: {error}"
-        ) from error
+        wanted = "may hold only lines such as name = literal"
+        raise ValueError(f"the parameters cell of {chapter} {wanted}: {error}") from error
 
 
 def ranges(folder: Path, chapter: str) -> dict[str, dict]:
@@ -41,10 +36,7 @@ def ranges(folder: Path, chapter: str) -> dict[str, dict]:
 
 
 def checked(chapter: str, given: dict, default: dict, may: dict[str, dict]) -> dict[str, object]:
-    """`given`, if the chapter has parameters of these names and types, and may take these values.
-
-    raises : ValueError with the near names, or naming the type or the range that was wanted
-    """
+    """`given`, if the chapter has parameters of these names and types, and may take these values; raises ValueError."""
     values = {}
     for name, value in given.items():
         usual = default[check_name(f"parameter of {chapter}", name, default)]
@@ -55,10 +47,10 @@ def checked(chapter: str, given: dict, default: dict, may: dict[str, dict]) -> d
                 f"parameter {name} of {chapter} must be of type {type(usual).__name__} as {usual!r} is, got {value!r}"
             )
         values[name] = _allowed(f"parameter {name} of {chapter}", name, value, may.get(name, {}))
-    for name, value in (default | values).items():
-        other = may.get(name, {}).get("below")
-        if {name, other} & set(given) and other and value >= (default | values)[other]:
-            raise ValueError(f"parameter {name} of {chapter} must be below {other}, got {value!r}")
+    every = default | values
+    for name, other in {name: limits["below"] for name, limits in may.items() if "below" in limits}.items():
+        if {name, other} & set(given) and every[name] >= every[other]:
+            raise ValueError(f"parameter {name} of {chapter} must be below {other}, got {every[name]!r}")
     return values
 
 
@@ -78,9 +70,8 @@ def _allowed(what: str, name: str, value, may: dict):
     """The value, if it and what is in it may be there."""
     least, most = may.get("least", 1), may.get("most", math.inf)
     if isinstance(value, list | dict) and not least <= len(value) <= most:
-        raise ValueError(
-            f"{what} must hold {f'{least} to {most}' if 'most' in may else f'at least {least}'}, got {value!r}"
-        )
+        wanted = f"{least} to {most}" if "most" in may else f"at least {least}"
+        raise ValueError(f"{what} must hold {wanted}, got {value!r}")
     if isinstance(value, list):
         if any(value.count(part) > 1 for part in value):
             raise ValueError(f"{what} must hold each value once, got {value!r}")

@@ -415,7 +415,8 @@ def test_unknown_table_names_the_near_ones():
         ),
     ],
 )
-def test_damaged_files_are_refused(tmp_path, name, text, message):
+def test_damaged_files_are_refused(tmp_path, monkeypatch, name, text, message):
+    monkeypatch.setattr(report, "PUBLISHED", tmp_path)
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        report._read_published(tmp_path / name)
+        report.published(name.removesuffix(".csv"))

@@ -360,7 +360,7 @@ def test_a_chapter_is_built_again_when_what_it_stands_on_changed_and_not_otherwi
         "book/02_second.ipynb": [second],
     }.items():
         assert rebuilt(name) == expected, name
-    (book / "stamps/01_first.json").write_text('{"inputs": ')
+    (book / "stamps/01_first").write_bytes(b"\xff")
     (book / "rag_utils/new.py").write_text("")
     assert rebuilt("rag_utils/new.py") == [first], "a damaged stamp says nothing"
 
@@ -421,7 +421,7 @@ def test_a_changed_digit_stops_the_build_and_is_named(book, monkeypatch):
 def test_a_stopped_cell_names_the_parameters_and_the_command(book):
     code = """
 class RecordingError(RuntimeError): pass
-if mode == "replay": raise RecordingError("3 of 4 model calls are not recorded")
+if mode == "replay": raise RecordingError("3 of 4 model calls are not recorded.")
 raise KeyError("of our own")
 """
     nbformat.write(notebook('number = 1\nwords = "x"\nmode = "replay"', code), book / "notebooks/03.ipynb")
