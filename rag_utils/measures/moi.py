@@ -10,6 +10,7 @@ Passages of a question are numbered 0 .. N - 1 in the retriever's order, and an 
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -26,6 +27,7 @@ from rag_utils.retrieve import Run, ranking
 
 Shown = Mapping[str, Sequence[Passage]]  # question id -> its passages, in the retriever's order
 Orders = Mapping[str, Sequence[Sequence[int]]]  # question id -> orders, which may be of different lengths
+Sets = Mapping[str, Orders]  # sets of orders by name; in a table the name is the condition
 Problem = tuple[np.ndarray, np.ndarray]  # orders (m, L) and scores (m,) of one question, as `moi.fit` takes them
 ALONE, PRUNED, FULL = "alone", "pruned", "full"
 CYCLIC, SHORT, VARIABLE = "cyclic", "cyclic pruned", "cyclic variable"
@@ -33,15 +35,11 @@ SCORES = {**answers.METRICS, "rouge_l": similarity.rouge_l}  # name -> score(rep
 
 
 def candidates(questions: Sequence[Question], run: Run, passages: Mapping[str, Passage], *, size: int) -> Shown:
-    """The passages to show: the best of the run, every gold passage among them, in the order of the run, others by their ids.
-
-    source : ours. A gold passage that the retriever missed takes the place of the worst other; ValueError if fewer than `size` are there
-    """
+    """All gold passages and the best others (ours), in the order of the run, then of their ids; ValueError if `size` are not there."""
     shown = {}
     for question in questions:
-        gold = {passage.id for passage in question.gold}
-        ranked = ranking(run[question.id])
-        ranked += sorted(set(passages) - set(ranked))
+        ranked = list(dict.fromkeys([*ranking(run[question.id]), *sorted(passages)]))
+        gold = {passage.id for passage in question.gold} & set(passages)
         kept = gold | set([name for name in ranked if name not in gold][: size - len(gold)])
         if len(kept) != size:
             raise ValueError(f"question {question.id} has {len(kept)} passages to show, wanted {size}")
@@ -55,31 +53,28 @@ def gold_places(question: Question, shown: Shown) -> list[int]:
     return [number for number, passage in enumerate(shown[question.id]) if passage.id in wanted]
 
 
-def propose(
-    ids: Sequence[str], size: int, lengths: Mapping[str, int | Mapping[str, int]], *, drawn: int = 0, seed: int = 0
-) -> dict[str, Orders]:
-    """Sets of orders of each question, by name.
+def propose(ids: Sequence[str], size: int, lengths: Mapping[str, int | Mapping[str, int]], *, drawn=0, seed=0) -> Sets:
+    """Sets of orders of each question, by name: MoI, sections 3.2 and 3.3.1.
 
     lengths : name -> how many passages an order shows, one number or one per question id. Names that begin with "pruned" or "full" are
               random orders, those with "cyclic" and "alone" cyclic ones. Random sets begin alike, so that all together cost little more
     drawn   : random orders of a question, its own, from the seed and its place in `ids`
-    source  : MoI, sections 3.2 and 3.3.1
     """
-    sets: dict[str, Orders] = {name: {} for name in lengths}
+    sets = {}
     for name, length in lengths.items():
         kind = check_name("set of orders", name.split(" ")[0], (ALONE, PRUNED, FULL, CYCLIC))
-        for number, question in enumerate(ids):
-            prefix = length[question] if isinstance(length, Mapping) else length
-            if kind in (ALONE, CYCLIC):
-                sets[name][question] = moi.cyclic_orders(size, prefix=prefix)
-            else:
-                sets[name][question] = moi.random_orders(size, drawn, prefix=prefix, rng=[seed, number])
+        cut = length if isinstance(length, Mapping) else dict.fromkeys(ids, length)
+        if kind in (ALONE, CYCLIC):
+            sets[name] = {one: moi.cyclic_orders(size, prefix=cut[one]) for one in ids}
+        else:
+            seeded = {one: [seed, number] for number, one in enumerate(ids)}
+            sets[name] = {one: moi.random_orders(size, drawn, prefix=cut[one], rng=rng) for one, rng in seeded.items()}
     return sets
 
 
 def label(order: Sequence[int]) -> str:
     """An order as text, such as "2-0-1"."""
-    return "-".join(str(int(place)) for place in order)
+    return "-".join(map(str, order))
 
 
 def parse(text: str) -> list[int]:
@@ -99,37 +94,26 @@ def ranked(rows: pd.DataFrame) -> dict[str, list[list[int]]]:
 
 
 def saliencies(
-    reader: LanguageModel,
-    questions: Sequence[Question],
-    shown: Shown,
-    sets: Mapping[str, Orders],
-    *,
-    prompt: Prompt,
-    prior: bool = True,
+    reader: LanguageModel, questions: Sequence[Question], shown: Shown, sets: Sets, *, prompt: Prompt, prior=True
 ) -> pd.DataFrame:
-    """How likely the reader finds the question after the passages of each order, and the passages themselves; all asked in one call.
+    """How likely each order makes the question, and how likely its passages are; all asked in one call.
 
-    prompt  : with the documents before the question; what comes before $question is the context
     prior   : whether to look at the passages too; then each has its log-likelihood given those before it
-    returns : columns id, condition (the set), run (0 .. in the set), order, query (nats, sum over the question's tokens), passages (nats,
-              NaN without `prior`) and information (sum of p log p over the question's tokens, for LongLLMLingua)
-    source  : MoI, eq. 3, both factors in logarithms
+    returns : columns id, condition (the set), run (0 .. in the set), order; the factors of MoI's eq. 3, query and passages (nats, sums over
+              tokens; NaN without `prior`); and information (sum of p log p over the question's tokens, for LongLLMLingua)
     """
-    by_id, keys, pairs = {question.id: question for question in questions}, [], {}
-    for name, condition, run, order in _each(sets):
-        passages = [shown[name][place] for place in order]
-        key = (question_context(prompt, passages), " " + by_id[name].text)
+    rows, pairs = [], []
+    for row, question, passages in _asked(questions, shown, sets):
         lines = [f"Document: {' '.join(passage.text.split())}\n" for passage in passages] if prior else []
-        steps = [("".join(lines[:place]), line) for place, line in enumerate(lines)]
-        keys.append(({"id": name, "condition": condition, "run": run, "order": label(order)}, key, steps))
-        pairs |= dict.fromkeys([key, *steps])
-    nats = dict(zip(pairs, reader.log_likelihood(*map(list, zip(*pairs, strict=True))), strict=True))
-    return pd.DataFrame(
-        row
-        | {"query": nats[key].sum(), "passages": sum(nats[step].sum() for step in steps) if prior else np.nan}
-        | {"information": float(np.sum(np.exp(nats[key]) * nats[key]))}
-        for row, key, steps in keys
-    )
+        rows.append((row, len(lines)))
+        pairs.append((question_context(prompt, passages), " " + question.text))
+        pairs += [("".join(lines[:place]), line) for place, line in enumerate(lines)]
+    nats = iter(reader.log_likelihood(*map(list, zip(*pairs, strict=True))))
+    for row, steps in rows:
+        query = next(nats)
+        row |= {"query": query.sum(), "passages": sum(next(nats).sum() for _ in range(steps)) if prior else np.nan}
+        row["information"] = float(np.sum(np.exp(query) * query))
+    return pd.DataFrame(row for row, _ in rows)
 
 
 def question_context(prompt: Prompt, passages: Sequence[Passage]) -> str:
@@ -141,28 +125,21 @@ def question_context(prompt: Prompt, passages: Sequence[Passage]) -> str:
 
 
 def answered(
-    reader: LanguageModel,
-    questions: Sequence[Question],
-    shown: Shown,
-    sets: Mapping[str, Orders],
-    *,
-    prompt: Prompt,
-    max_new_tokens: int = 24,
+    reader: LanguageModel, questions: Sequence[Question], shown: Shown, sets: Sets, *, prompt: Prompt, max_new_tokens=24
 ) -> pd.DataFrame:
     """The reader's greedy answer to each order, and what it is worth.
 
     returns : columns id, condition, run, order, gold (reciprocal rank of the first gold passage), reply, unparsable, and each of SCORES
     """
-    by_id, rows, texts = {question.id: question for question in questions}, [], []
-    for name, condition, run, order in _each(sets):
-        places = set(gold_places(by_id[name], shown))
-        first = next((1 / place for place, passage in enumerate(order, 1) if passage in places), 0.0)
-        rows.append({"id": name, "condition": condition, "run": run, "order": label(order), "gold": first})
-        texts.append(prompt.fill(question=by_id[name].text, documents=[shown[name][place].text for place in order]))
-    distinct = list(dict.fromkeys(texts))
-    replies = reader.generate(distinct, max_new_tokens=max_new_tokens)
-    said = {text: samples[0].text.strip() for text, samples in zip(distinct, replies, strict=True)}
-    return pd.DataFrame(row | judged(said[text], by_id[row["id"]]) for row, text in zip(rows, texts, strict=True))
+    rows, texts = [], []
+    for row, question, passages in _asked(questions, shown, sets):
+        gold = {passage.id for passage in question.gold}
+        ranks = [1 / place for place, passage in enumerate(passages, 1) if passage.id in gold]
+        rows.append((row | {"gold": max(ranks, default=0.0)}, question))
+        texts.append(prompt.fill(question=question.text, documents=[passage.text for passage in passages]))
+    replies = reader.generate(texts, max_new_tokens=max_new_tokens)
+    both = zip(rows, replies, strict=True)
+    return pd.DataFrame(row | judged(reply.text.strip(), question) for (row, question), [reply] in both)
 
 
 def judged(reply: str, question: Question) -> dict:
@@ -171,35 +148,28 @@ def judged(reply: str, question: Question) -> dict:
     return {"reply": reply, "unparsable": int(not answers.normalize(reply))} | scores
 
 
-def _each(sets: Mapping[str, Orders]):
-    """(question id, name of the set, run, order) of every order."""
+def _asked(questions: Sequence[Question], shown: Shown, sets: Sets):
+    """Of every order the columns that name it, its question, and the passages as it puts them."""
+    by_id = {question.id: question for question in questions}
     for condition, orders in sets.items():
         for name, every in orders.items():
             for run, order in enumerate(every):
-                yield name, condition, run, order
+                row = {"id": name, "condition": condition, "run": run, "order": label(order)}
+                yield row, by_id[name], [shown[name][place] for place in order]
 
 
 def problems(table: pd.DataFrame, condition: str, *, prior: bool = False, form: str = "log") -> dict[str, Problem]:
     """Orders and scores of each question under one condition, from the rows of `saliencies`; prior and form as in `moi.saliency`."""
     check_name("condition", condition, table["condition"].unique())
+    how = {"prior": prior, "form": form}
     return {
-        name: (
-            np.array([parse(order) for order in part["order"]]),
-            moi.saliency(part["query"], part["passages"] if prior else None, prior=prior, form=form),
-        )
+        name: (np.array([*map(parse, part["order"])]), moi.saliency(part["query"], part.get("passages"), **how))
         for name, part in table[table["condition"] == condition].groupby("id", sort=False)
     }
 
 
 def fitted(
-    table: pd.DataFrame,
-    condition: str,
-    *,
-    size: int,
-    prior: bool = False,
-    sign: str = "free",
-    starts: int = 8,
-    seed: int = 0,
+    table: pd.DataFrame, condition: str, *, size: int, prior=False, sign="free", starts=8, seed=0
 ) -> pd.DataFrame:
     """`moi.fit` to each question: one row each.
 
@@ -212,39 +182,34 @@ def fitted(
         pointwise = alone[name][1] if alone else None
         fit = moi.fit(orders, scores, size, sign=sign, pointwise=pointwise, starts=starts, rng=seed)
         row = {"id": name, "order": label(moi.rerank(fit.utility))}
-        row |= {f"a{place}": float(value) for place, value in enumerate(fit.position, 1)}
-        row |= {"residual": fit.residual, "identified": int(fit.identified), "jacobian": fit.rank}
-        rows.append(row | {"rankings": fit.rankings})
+        row |= {f"a{place}": float(value) for place, value in enumerate(fit.position, 1)} | {"residual": fit.residual}
+        rows.append(row | {"identified": int(fit.identified), "jacobian": fit.rank, "rankings": fit.rankings})
     return pd.DataFrame(rows)
 
 
-def calibrated(
-    table: pd.DataFrame, condition: str, positions: Mapping[int, np.ndarray], *, size: int, prior: bool = False
-) -> pd.DataFrame:
+def calibrated(table: pd.DataFrame, condition: str, positions: Mapping[int, np.ndarray], *, size: int) -> pd.DataFrame:
     """The ranking of each question by the utilities that a known position gives to its orders, by `moi.solve_utility`.
 
     positions : by length of the orders, for instance of `pooled_position` of other questions
     returns   : columns id, order and identified (0 or 1; where the position leaves utilities open the retriever's order is taken)
     """
     rows = []
-    for name, (orders, scores) in problems(table, condition, prior=prior).items():
-        try:
-            utility, known = moi.solve_utility(orders, scores, size, positions[orders.shape[1]]), 1
-        except ValueError:
-            utility, known = np.zeros(size), 0
-        rows.append({"id": name, "order": label(moi.rerank(utility)), "identified": known})
+    for name, (orders, scores) in problems(table, condition).items():
+        row = {"id": name, "order": label(range(size)), "identified": 0}
+        with suppress(ValueError):
+            utility = moi.solve_utility(orders, scores, size, positions[orders.shape[1]])
+            row |= {"order": label(moi.rerank(utility)), "identified": 1}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
-def pooled_position(
-    problems: Sequence[Problem], size: int, *, starts: int = 4, seed: int = 0
-) -> tuple[np.ndarray, float]:
+def pooled_position(problems: Sequence[Problem], size: int, *, seed: int = 0) -> tuple[np.ndarray, float]:
     """One position for all questions, each with utilities of its own: (position, root mean square of what is left).
 
-    source : ours; `moi.fit` with passages numbered through finds the same, slower. The problems must be of one shape
+    source : ours, from 4 beginnings; `moi.fit` with passages numbered through finds the same, slower. The problems must be of one shape
     """
     length, left = np.shape(checks.listed("problems", problems)[0][0])[1], partial(_left, problems, size)
-    begins = [np.full(length, 1 / length), *np.random.default_rng(seed).dirichlet(np.ones(length), starts - 1)]
+    begins = [np.full(length, 1 / length), *np.random.default_rng(seed).dirichlet(np.ones(length), 3)]
     fits = [least_squares(lambda a: left(a)[0], begin, lambda a: left(a)[1], bounds=(0, np.inf)) for begin in begins]
     best = min((fit.x / fit.x.sum() for fit in fits), key=lambda end: left_over(problems, size, end))
     return best, left_over(problems, size, best)
