@@ -5,6 +5,7 @@ from functools import cache
 
 import pandas as pd
 
+from experiments.table import LOADED
 from rag_utils import answers, lm, stats
 from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
@@ -12,8 +13,6 @@ from rag_utils.lm import LanguageModel
 from rag_utils.measures import CLOSED, GOLD, NEGATIVE
 from rag_utils.page import report
 from rag_utils.prompts import Prompt, prompt_text
-
-FINGERPRINTS: dict[str, str] = {}  # of the readers that this process has loaded, by profile: rows of others are refused
 
 
 @cache
@@ -23,7 +22,7 @@ def reader(profile: str, mode: str, chapter: str | None = None) -> LanguageModel
     chapter : whose recordings the calls belong to; None for calls that see the text of a benchmark
     """
     model = lm.load(profile, mode=mode, chapter=chapter)
-    FINGERPRINTS[model.profile.name] = model.fingerprint
+    LOADED[model.profile.name] = model.fingerprint
     return model
 
 

@@ -18,9 +18,8 @@ import io
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
 
@@ -40,6 +39,7 @@ ADDRESS = re.compile(r"[\w.-]+/[\w./@:=%+-]*")
 MOST = 40  # distinct labels of a column that are words; with more they are replies, not conditions
 KEY = ("id", "condition", "prompt", "samples", "run", "rank")  # no two rows are the same in all of these
 TRACE = "RAG_COMPANION_TRACE"  # a file that tells `rag-companion seal` what a chapter reads
+LOADED: dict[str, str] = {}  # profile -> fingerprint of each reader loaded in this process; rows of others are refused
 
 
 class Unmeasured(TableError):
@@ -58,7 +58,13 @@ class Kept:
     rows: pd.DataFrame
     function: str
     settings: dict
-    facts: dict
+    facts: dict = field(default_factory=dict)
+
+    def shown(self) -> pd.DataFrame:
+        """The rows, with all else in their `attrs`."""
+        rows = self.rows.copy()
+        rows.attrs["kept"] = {"function": self.function, "settings": self.settings, "facts": self.facts}
+        return rows
 
 
 def table(chapter: str, name: str, function: Callable, *, mode: str = "replay", **settings) -> pd.DataFrame:
@@ -74,24 +80,20 @@ def table(chapter: str, name: str, function: Callable, *, mode: str = "replay", 
     raises   : TableError if there are no rows with these settings, naming each setting that differs, or if a file is damaged
     """
     check_name("mode", mode, MODES)
-    wanted = Kept(pd.DataFrame(), named(function), written(_complete(function, settings)), {})
+    wanted = Kept(pd.DataFrame(), named(function), written(_complete(function, settings)))
     if mode == "fresh":
-        result = measured(wanted, mode=mode)
-        return _shown(Kept(parsed(text_of(name, result.rows)), result.function, result.settings, result.facts))
+        return measured(wanted, mode=mode).shown()
     try:
-        return _shown(_stored(chapter, name, wanted))
+        return _stored(chapter, name, wanted).shown()
     except Unmeasured:
         if mode == "replay":
             raise
     save(_own(chapter, name, wanted), measured(wanted, mode=mode))
-    return _shown(_stored(chapter, name, wanted))
+    return _stored(chapter, name, wanted).shown()
 
 
 def kept(chapter: str, name: str) -> Kept:
-    """The committed rows of a chapter, checked against their checksums, whatever their settings.
-
-    raises : TableError naming the file if it is missing or damaged
-    """
+    """The committed rows of a chapter, whatever their settings; TableError naming the file that is missing or damaged."""
     _trace(chapter, _tracked(chapter, name))
     return load(_tracked(chapter, name))
 
@@ -103,21 +105,19 @@ def every(chapter: str | None = None) -> Iterator[tuple[str, str]]:
 
 
 def measured(wanted: Kept, *, mode: str, **few) -> Kept:
-    """Call the function that `wanted` names with its settings.
+    """What the function that `wanted` names makes of its settings, the rows as they are kept.
 
     few    : further arguments, such as few=3 for a function that can measure its first questions only
-    raises : TableError if there is no such experiment, or if a prompt's text is not the one that the settings name
+    raises : TableError if there is no such experiment, if a prompt's text is not the one that the settings name, or as `text_of`
     """
-    settings = {
-        key: _each(value, lambda prompt: prompt.rpartition(" ")[0]) if _is_prompt(key) else value
-        for key, value in wanted.settings.items()
-    }
+    settings = _with_prompts(wanted.settings, lambda prompt: prompt.rpartition(" ")[0])
     now = written(settings)
     if changed := sorted(key for key in settings if now[key] != wanted.settings[key]):
         raise TableError(f"the text of {', '.join(changed)} is no longer the one of {wanted.settings[changed[0]]}")
     result = _experiment(wanted.function)(mode=mode, **settings, **few)
     rows, facts = result if isinstance(result, tuple) else (result, {})
-    return Kept(rows, wanted.function, wanted.settings, written(facts, "fact", prompts_too=False))
+    rows = parsed(text_of(wanted.function, rows))
+    return Kept(rows, wanted.function, wanted.settings, _plain("fact", facts))
 
 
 def takes_few(function: str) -> bool:
@@ -133,20 +133,9 @@ def named(function: Callable) -> str:
     return name
 
 
-def written(settings: dict, kind: str = "setting", *, prompts_too: bool = True) -> dict:
-    """Settings as JSON holds them, each prompt as its name and the digest of its text.
-
-    raises : TableError naming the setting that JSON cannot hold as it is
-    """
-    result = {}
-    for key, value in settings.items():
-        if prompts_too and _is_prompt(key):
-            value = _each(value, lambda prompt: f"{prompt} {prompts.load(prompt).digest}")
-        try:
-            result[key] = json.loads(json.dumps(_with_names(value), allow_nan=False))
-        except (TypeError, ValueError):
-            raise TableError(f"{kind} {key} must be what JSON can hold, got {value!r:.60}") from None
-    return result
+def written(settings: dict) -> dict:
+    """Settings as JSON holds them, each prompt as its name and the digest of its text; TableError naming one that it cannot hold so."""
+    return _with_prompts(_plain("setting", settings), lambda prompt: f"{prompt} {prompts.load(prompt).digest}")
 
 
 # --- files -----------------------------------------------------------------------------------------
@@ -158,31 +147,26 @@ def save(path: Path, kept: Kept) -> None:
     raises : TableError if a column holds texts, an id is missing or rows repeat their key, and below data/results also if a setting or a
              fact is a text; nothing is written then
     """
-    text = text_of(path.stem, kept.rows)
+    rows = text_of(path.stem, kept.rows)
     content = {"function": kept.function, "settings": kept.settings, "facts": kept.facts, "rows": len(kept.rows)}
     if path.is_relative_to(FOLDER):
-        for value in _strings([kept.settings, kept.facts]):
-            if not _is_label(value) and not (len(value) <= 200 and ADDRESS.fullmatch(value)):
-                raise TableError(f"settings and facts of {path.stem} hold a text of {len(value)} letters, not a label")
-    sealed.write(path, text, content)
+        for text in re.findall(r'"([^"]*)"', json.dumps([kept.settings, kept.facts], ensure_ascii=False)):
+            if not _is_label(text) and not (len(text) <= 200 and ADDRESS.fullmatch(text)):
+                raise TableError(f"settings and facts of {path.stem} hold a text of {len(text)} letters, not a label")
+    sealed.write(path, rows, content)
 
 
 def load(path: Path) -> Kept:
-    """The rows beside `path` (.json), if both files are what was written.
-
-    raises : TableError naming the file that is missing or damaged
-    """
+    """The rows beside `path` (.json), if both files are what was written; TableError naming the one that is missing or damaged."""
     text, content = sealed.read(path)
     return Kept(parsed(text), content["function"], content["settings"], content["facts"])
 
 
 def text_of(name: str, rows: pd.DataFrame) -> str:
-    """Rows as they are kept, if they may be.
-
-    raises : TableError as `save` does, of rows
-    """
+    """Rows as they are kept, if they may be; TableError as `save`."""
     if not isinstance(rows, pd.DataFrame) or "id" not in rows or rows.empty or rows["id"].isna().any():
-        raise TableError(f"rows of {name} need a column 'id', filled, and at least one row, got {_described(rows)}")
+        got = f"columns {list(rows)}, {len(rows)} rows" if isinstance(rows, pd.DataFrame) else type(rows).__name__
+        raise TableError(f"rows of {name} need a column 'id', filled, and at least one row, got {got}")
     for column in rows:
         kinds = {_kind(value) for value in rows[column]} - {None}
         words = {value for value in rows[column] if isinstance(value, str)}
@@ -211,8 +195,7 @@ def _stored(chapter: str, name: str, wanted: Kept) -> Kept:
     for path in (tracked, own):
         if path.exists() or (path == tracked and path.with_suffix(".csv").exists()):
             kept = load(path)
-            differences = list(_differences(kept, wanted))
-            if not differences:
+            if not (differences := list(_differences(kept, wanted))):
                 _trace(chapter, path)
                 return kept
             apart = apart or differences
@@ -223,33 +206,20 @@ def _stored(chapter: str, name: str, wanted: Kept) -> Kept:
 def _differences(kept: Kept, wanted: Kept) -> Iterator[str]:
     if kept.function != wanted.function:
         yield f"{kept.function}, not {wanted.function}"
-    for key in sorted({*kept.settings, *wanted.settings}):
-        was, now = (
-            json.dumps(some.settings[key], sort_keys=True) if key in some.settings else "nothing"
-            for some in (kept, wanted)
-        )
-        if was != now:
-            yield f"{key} = {was}, not {now}"
+    was, now = ({key: json.dumps(each, sort_keys=True) for key, each in one.settings.items()} for one in (kept, wanted))
+    for key in sorted(was | now):
+        if was.get(key) != now.get(key):
+            yield f"{key} = {was.get(key, 'nothing')}, not {now.get(key, 'nothing')}"
     for profile, fingerprint in sorted(kept.facts.get("fingerprints", {}).items()):
-        if loaded_fingerprints().get(profile, fingerprint) != fingerprint:
-            yield f"another model as {profile}: {fingerprint}, loaded is {loaded_fingerprints()[profile]}"
-
-
-def loaded_fingerprints() -> dict[str, str]:
-    """{profile: fingerprint} of the readers that this process has loaded."""
-    asking = sys.modules.get("experiments.asking")
-    return dict(getattr(asking, "FINGERPRINTS", {}))
+        if LOADED.get(profile, fingerprint) != fingerprint:
+            yield f"another model as {profile}: {fingerprint}, loaded is {LOADED[profile]}"
 
 
 def _complete(function: Callable, settings: dict) -> dict:
-    parameters = inspect.signature(function).parameters.values()
-    takes = {each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
-    wanted, given = takes - {"few"}, {*settings, "mode"}
+    wanted, given = {*inspect.signature(function).parameters} - {"few"}, {*settings, "mode"}
     if wanted != given:
-        raise TableError(
-            f"{named(function)} takes the settings {', '.join(sorted(wanted)) or 'none'}; "
-            f"not given: {', '.join(sorted(wanted - given)) or 'none'}; not taken: {', '.join(sorted(given - wanted)) or 'none'}"
-        )
+        told = [", ".join(sorted(names)) or "none" for names in (wanted, wanted - given, given - wanted)]
+        raise TableError("{} takes the settings {}; not given: {}; not taken: {}".format(named(function), *told))
     return settings
 
 
@@ -278,12 +248,6 @@ def _own(chapter: str, name: str, wanted: Kept) -> Path:
     return cache_dir("results", _part(chapter), f"{_part(name)}-{digest}.json")
 
 
-def _shown(kept: Kept) -> pd.DataFrame:
-    rows = kept.rows.copy()
-    rows.attrs["kept"] = {"function": kept.function, "settings": kept.settings, "facts": kept.facts}
-    return rows
-
-
 def _trace(chapter: str, path: Path) -> None:
     if os.environ.get(TRACE):
         line = json.dumps({"chapter": chapter, "table": str(path), "fingerprint": "", "keys": []}) + "\n"
@@ -291,36 +255,32 @@ def _trace(chapter: str, path: Path) -> None:
             stream.write(line.encode())
 
 
-def _is_prompt(key: str) -> bool:
-    return key in ("prompt", "prompts") or key.endswith("_prompt")
+def _with_prompts(settings: dict, change: Callable[[str], str]) -> dict:
+    """The settings, each name of a prompt changed."""
+    named = {key for key in settings if key in ("prompt", "prompts") or key.endswith("_prompt")}
+    return {key: _mapped(value, change) if key in named else value for key, value in settings.items()}
 
 
-def _each(value, change: Callable[[str], str]):
-    """`change` applied to a name, or to each name of a list or mapping."""
-    if isinstance(value, dict):
-        return {key: _each(part, change) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_each(part, change) for part in value]
-    return None if value is None else change(value)
+def _plain(kind: str, values: dict) -> dict:
+    """Values as JSON holds them."""
+    result = {}
+    for key, value in values.items():
+        try:
+            result[key] = json.loads(json.dumps(_mapped(value, lambda leaf: leaf), allow_nan=False))
+        except (TypeError, ValueError):
+            raise TableError(f"{kind} {key} must be what JSON can hold, got {value!r:.60}") from None
+    return result
 
 
-def _with_names(value):
-    """The value, if every key in it is a string: JSON would write 1 as "1"."""
+def _mapped(value, change: Callable):
+    """The value as JSON has it, each leaf but None changed; TypeError for a key that is no string: JSON would write 1 as "1"."""
     if isinstance(value, dict):
         if not all(isinstance(key, str) for key in value):
             raise TypeError
-        return {key: _with_names(part) for key, part in value.items()}
-    return [_with_names(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-def _strings(value) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from _strings([*value, *value.values()])
-    elif isinstance(value, list):
-        for part in value:
-            yield from _strings(part)
+        return {key: _mapped(part, change) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mapped(part, change) for part in value]
+    return None if value is None else change(value)
 
 
 def _is_label(value) -> bool:
@@ -343,7 +303,3 @@ def _whole(column: pd.Series) -> pd.Series:
     if column.dtype.kind == "f" and (column.isna() | ((column % 1 == 0) & (column.abs() < 1e15))).all():
         return column.astype("Int64")
     return column
-
-
-def _described(rows) -> str:
-    return f"columns {list(rows)}, {len(rows)} rows" if isinstance(rows, pd.DataFrame) else type(rows).__name__

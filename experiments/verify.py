@@ -37,14 +37,13 @@ def verified(chapter: str, name: str, *, recorded: bool = False) -> tuple[str, s
         if few and recorded:
             return "not run", "needs the model"
         again = tables.measured(kept, mode="fresh", few=FEW) if few else tables.measured(kept, mode="replay")
-        computed = tables.parsed(tables.text_of(name, again.rows))
     except MISSING as error:
         return "not run", str(error)
     except (TableError, TypeError, ValueError, KeyError) as error:
         return "differs", f"{type(error).__name__}: {error}"
-    if wrong := differences(computed, kept, few=few):
-        return "differs", f"{len(wrong)} of {len(computed)} rows: {wrong[0]}"
-    return "verified", f"{len(computed)} of {len(kept.rows)} rows"
+    if wrong := differences(again.rows, kept, few=few):
+        return "differs", f"{len(wrong)} of {len(again.rows)} rows: {wrong[0]}"
+    return "verified", f"{len(again.rows)} of {len(kept.rows)} rows"
 
 
 def differences(computed: pd.DataFrame, kept: Kept, *, few: bool) -> list[str]:
@@ -53,26 +52,23 @@ def differences(computed: pd.DataFrame, kept: Kept, *, few: bool) -> list[str]:
     few : the rows are those of a few questions, computed by a model; otherwise all, equal in four digits and nearly the fifth. Of a fit
           that says that it is not "identified" the order is one of several, and the processor's rounding decides which
     """
-    key = [column for column in tables.KEY if column in kept.rows]
     if list(computed) != list(kept.rows):
         return [f"the columns are {list(computed)}, kept are {list(kept.rows)}"] * len(computed)
-    ours, theirs = (dict(zip(_keys(rows, key), rows.to_dict("records"), strict=True)) for rows in (computed, kept.rows))
-    wrong = [f"{place} is not kept" for place in ours if place not in theirs]
+    key = [column for column in tables.KEY if column in computed]
+    ours, theirs = (
+        {" ".join(f"{row[column]}" for column in key): row for row in rows.to_dict("records")}
+        for rows in (computed, kept.rows)
+    )
     ids = set(computed["id"])
+    wrong = [f"{place} is not kept" for place in ours if place not in theirs]
     wrong += [f"{at} is not computed" for at, row in theirs.items() if at not in ours and (not few or row["id"] in ids)]
     for place, row in ours.items():
-        apart = [
-            f"{column} is {value}, kept is {theirs[place][column]}"
-            for column, value in row.items()
-            if place in theirs and not _same(value, theirs[place][column], few)
-            if not (column == "order" and row.get("identified") == theirs[place].get("identified") == 0)
-        ]
-        wrong += [f"{place}: {', '.join(apart)}"] if apart else []
+        other = theirs.get(place, row)
+        unsettled = {"order"} if row.get("identified") == other.get("identified") == 0 else set()
+        apart = [name for name in row if name not in unsettled and not _same(row[name], other[name], few)]
+        if apart:
+            wrong.append(f"{place}: " + ", ".join(f"{name} is {row[name]}, kept is {other[name]}" for name in apart))
     return wrong
-
-
-def _keys(rows: pd.DataFrame, key: list[str]) -> list[str]:
-    return [" ".join(f"{value}" for value in row) for row in rows[key].itertuples(index=False)]
 
 
 def _same(value, other, few: bool) -> bool:

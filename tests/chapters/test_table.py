@@ -42,7 +42,7 @@ def house(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "experiments.tried", module)
     monkeypatch.setattr(tables, "FOLDER", tmp_path / "results")
     monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(tables, "loaded_fingerprints", dict)
+    monkeypatch.setattr(tables, "LOADED", {})
     CALLS.clear()
     return module
 
@@ -147,7 +147,7 @@ def test_the_text_of_a_prompt_is_part_of_its_setting(tmp_path):
 def test_rows_of_another_model_under_the_same_profile_are_refused(monkeypatch):
     keep(facts={"fingerprints": {"tiny": "f-0", "other": "g"}})
     show()
-    monkeypatch.setattr(tables, "loaded_fingerprints", lambda: {"tiny": "f-1"})
+    monkeypatch.setitem(tables.LOADED, "tiny", "f-1")
     with pytest.raises(TableError, match="another model as tiny: f-0, loaded is f-1"):
         show()
     assert show("live")["value"].tolist()[:1] == [0.0] and len(CALLS) == 1
