@@ -8,7 +8,7 @@ import pandas as pd
 from experiments.table import LOADED
 from rag_utils import answers, lm, stats
 from rag_utils.base.names import check_name
-from rag_utils.data import Passage, Question
+from rag_utils.data import Question
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import CLOSED, GOLD, NEGATIVE
 from rag_utils.page import report
@@ -17,10 +17,7 @@ from rag_utils.prompts import Prompt, prompt_text
 
 @cache
 def reader(profile: str, mode: str, chapter: str | None = None) -> LanguageModel:
-    """The profile's reader, loaded once per process; arguments as in `lm.load`.
-
-    chapter : whose recordings the calls belong to; None for calls that see the text of a benchmark
-    """
+    """The profile's reader, loaded once per process; arguments as in `lm.load`, no chapter for calls that see the text of a benchmark."""
     model = lm.load(profile, mode=mode, chapter=chapter)
     LOADED[model.profile.name] = model.fingerprint
     return model
@@ -32,10 +29,9 @@ def facts(**models: LanguageModel) -> dict:
 
 
 def measured_with(tables: Mapping[str, pd.DataFrame], profile: str | Mapping[str, str]) -> dict[str, str]:
-    """The fingerprint of the profile's model behind each table that `experiments.table.table` returned, by the table's name.
+    """The fingerprint of the model behind each table that `experiments.table.table` returned, by the table's name.
 
-    profile : one for all tables, or by the table's name
-    raises  : ValueError naming the first table for which this model was not asked
+    profile : one for all tables, or by the table's name; ValueError naming the first table for which its model was not asked
     """
     profiles = dict.fromkeys(tables, profile) if isinstance(profile, str) else profile
     prints = {name: rows.attrs["kept"]["facts"]["fingerprints"] for name, rows in tables.items()}
@@ -62,41 +58,25 @@ def ending(
 
 
 def ask(
-    reader: LanguageModel,
-    questions: Sequence[Question],
-    prompt: Prompt,
-    *,
-    passages: Mapping[str, Sequence[Passage]] | None = None,
-    condition: str,
-    max_new_tokens: int = 24,
+    reader: LanguageModel, questions: Sequence[Question], prompt: Prompt, *, condition: str, passages=None, **length
 ) -> pd.DataFrame:
     """The reader's greedy answer to each question and what it is worth.
 
-    passages : per question id the passages to show, best first; None asks without any. A question with no passage is left out and
-               counted in the `attrs["left_out"]` of the result
+    passages : per question id the passages to show, best first; a question with none is left out. None asks without any
+    length   : max_new_tokens
     returns  : columns id, condition, reply, one per answer metric (0-1), log_likelihood (nats, sum over the reply), tokens, unparsable
                (1 if nothing is left of the reply after normalisation)
     """
     asked = [question for question in questions if passages is None or passages.get(question.id)]
-    texts = [
-        prompt_text(reader, prompt, question, None if passages is None else passages[question.id]) for question in asked
-    ]
-    replies = [samples[0] for samples in reader.generate(texts, max_new_tokens=max_new_tokens)] if texts else []
-    rows = [
-        {
-            "id": question.id,
-            "condition": condition,
-            "reply": reply.text.strip(),
-            **{name: metric(reply.text, question.answers) for name, metric in answers.METRICS.items()},
-            "log_likelihood": reply.log_likelihood,
-            "tokens": len(reply.token_ids),
-            "unparsable": int(not answers.normalize(reply.text)),
-        }
-        for question, reply in zip(asked, replies, strict=True)
-    ]
-    table = pd.DataFrame(rows)
-    table.attrs["left_out"] = len(questions) - len(asked)
-    return table
+    texts = [prompt_text(reader, prompt, question, passages and passages[question.id]) for question in asked]
+    replies = reader.generate(texts, **length) if texts else []
+    return pd.DataFrame(
+        {"id": question.id, "condition": condition, "reply": reply.text.strip()}
+        | {name: metric(reply.text, question.answers) for name, metric in answers.METRICS.items()}
+        | {"log_likelihood": reply.log_likelihood, "tokens": len(reply.token_ids)}
+        | {"unparsable": int(not answers.normalize(reply.text))}
+        for question, [reply] in zip(asked, replies, strict=True)
+    )
 
 
 def conditions(
@@ -104,38 +84,30 @@ def conditions(
 ) -> pd.DataFrame:
     """Every question closed book, with its gold passages, and with passages that look right and hold no answer; as `ask`."""
     gold = {question.id: question.gold for question in questions}
-    tables = [
-        ask(reader, questions, closed, condition=CLOSED, **length),
-        ask(reader, questions, read, passages=gold, condition=GOLD, **length),
-        ask(reader, questions, read, passages=negatives, condition=NEGATIVE, **length),
-    ]
-    table = pd.concat(tables, ignore_index=True)
-    table.attrs["left_out"] = {one["condition"].iloc[0]: one.attrs["left_out"] for one in tables if len(one)}
-    return table
+    asked = [(CLOSED, closed, None), (GOLD, read, gold), (NEGATIVE, read, negatives)]
+    tables = [ask(reader, questions, how, passages=shown, condition=name, **length) for name, how, shown in asked]
+    return pd.concat(tables, ignore_index=True)
 
 
 def intervals(table: pd.DataFrame, metric: str, *, by: Sequence[str] = ("condition",), seed: int = 0) -> pd.DataFrame:
     """Mean and bootstrap interval over questions of one metric, for each group of rows in the order in which it first appears.
 
-    returns : the columns of `by`, then value, low, high, n, unparsed
-    raises  : ValueError for an unknown metric or a group with fewer than two questions
+    returns : the columns of `by`, then value, low, high, n, unparsed; ValueError for an unknown metric or a group of fewer than 2 questions
     """
     check_name("metric", metric, answers.METRICS)
     rows = []
     for names, part in table.groupby(list(by), sort=False):
-        estimate = stats.mean_interval(part[metric], groups=part["id"], rng=seed)
-        numbers = {name: getattr(estimate, name) for name in ("value", "low", "high", "n")}
-        rows.append(dict(zip(by, names, strict=True)) | numbers | {"unparsed": int(part["unparsable"].sum())})
-    return pd.DataFrame(rows)
+        estimate = vars(stats.mean_interval(part[metric], groups=part["id"], rng=seed))
+        rows.append(dict(zip(by, names, strict=True)) | estimate | {"unparsed": int(part["unparsable"].sum())})
+    return pd.DataFrame(rows).drop(columns="undefined")
 
 
 def differences(
     table: pd.DataFrame, metric: str, *, against: str = CLOSED, column: str = "condition", seed: int = 0
 ) -> pd.DataFrame:
-    """How much each condition adds to the one it is held against, question by question.
+    """How much each condition adds to the one it is held against, question by question; ValueError for an unknown metric or condition.
 
     returns : index condition; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)
-    raises  : ValueError for an unknown metric or condition
     """
     check_name("metric", metric, answers.METRICS)
     wide = table.pivot(index="id", columns=column, values=metric)[list(dict.fromkeys(table[column]))]

@@ -3,38 +3,28 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 import pandas as pd
 
 from rag_utils import answers, data, retrieve
+from rag_utils.base import checks
 from rag_utils.corpora import manifest, rows
 from rag_utils.data import SYSTEMS, Judged, Passage, Question
+from rag_utils.measures.moi import candidates
 
 OWN = ("hotpotqa", "musique")  # data sets whose questions come with their paragraphs
-SYSTEM_TITLES = dict(
-    zip(SYSTEMS, ("DPR-FiD", "InstructGPT", "ChatGPT", "GPT-4", "BingChat"), strict=True)
-)  # as in SePer, Table 1
-COUNTS = ("tp", "fp", "fn", "tn")
+# as in SePer, Table 1
+SYSTEM_TITLES = dict(zip(SYSTEMS, ("DPR-FiD", "InstructGPT", "ChatGPT", "GPT-4", "BingChat"), strict=True))
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Questions of a data set, in the order of the hash of their text, and what is searched for them.
+    """Questions of a data set, in the order of the hash of their text, and what is searched for them."""
 
-    name   : as in `data.load`
-    chosen : those to measure on
-    few    : only the first few of them are asked, to check a measurement; they are shown what they are shown among all
-    """
-
-    name: str
-    chosen: tuple[Question, ...]
-    few: int | None = None
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """Those that are asked."""
-        return self.chosen[: self.few]
+    name: str  # as in `data.load`
+    questions: tuple[Question, ...]
 
     @property
     def pool(self) -> retrieve.Pool:
@@ -44,45 +34,35 @@ class Benchmark:
     @cached_property
     def passages(self) -> Mapping[str, Passage]:
         """Every passage that may be shown, by id."""
-        pools = [self.pool(question) for question in self.chosen] if callable(self.pool) else [self.pool]
+        pools = map(self.pool, self.questions) if callable(self.pool) else [self.pool]
         return {passage.id: passage for pool in pools for passage in pool}
 
     def negatives(self) -> dict[str, tuple[Passage, ...]]:
-        """Per question that is asked the passage that looks right and holds no answer, by BM25; none where there is none."""
+        """Per question the passage that looks right and holds no answer, by BM25; none where there is none."""
         pool = retrieve.own_distractors if self.name in OWN else self.pool
-        ranked = retrieve.hard_negatives(self.chosen, pool, short="keep")
-        return {question.id: ranked[question.id] for question in self.questions}
+        return retrieve.hard_negatives(self.questions, pool, short="keep")
 
     @property
     def facts(self) -> dict:
-        """How many the questions are, and where they come from; the companion corpus is part of the repository."""
-        return {"questions": len(self.chosen)} | (source(self.name) if self.name in manifest.entries() else {})
+        """How many the questions are, and where they come from."""
+        return {"questions": len(self.questions)} | source(self.name)
 
 
-def load(name: str, n: int, *, few: int | None = None) -> Benchmark:
-    """The first n questions of a data set, or all that it has to measure on; `few` as in `Benchmark`."""
-    return Benchmark(name, tuple(sample(name, min(n, len(_measured_on(name))))), few)
+def load(name: str, n: int) -> Benchmark:
+    """The first n questions of a data set in the order of the hash of their text, or all that there are to measure on."""
+    return Benchmark(name, tuple(_by_hash(name)[: checks.whole("questions", n, least=1)]))
 
 
-def sample(name: str, n: int) -> list[Question]:
-    """The first n questions of a benchmark in the order of the hash of their text, of NQ only the held-out quarter.
-
-    raises : ValueError if the benchmark has fewer
-    """
-    questions = _measured_on(name)
-    if not 1 <= n <= len(questions):
-        raise ValueError(f"{name} has {len(questions)} questions to measure on, asked for {n}")
-    return sorted(questions, key=lambda question: data.question_id(question.text))[:n]
-
-
-def _measured_on(name: str) -> list[Question]:
-    return [question for question in data.load(name) if name != "nq" or data.held_out(question.text)]
+def _by_hash(name: str) -> list[Question]:
+    """All questions to measure on: of NQ the held-out quarter only."""
+    questions = (question for question in data.load(name) if name != "nq" or data.held_out(question.text))
+    return sorted(questions, key=lambda question: data.question_id(question.text))
 
 
 def source(name: str) -> dict:
-    """Address and SHA-256 of a data set's file, as the manifest has them."""
-    entry = manifest.entries()[name]
-    return {"source": entry.source, "sha256": entry.sha256}
+    """Address and SHA-256 of a data set's file, as the manifest has them; nothing for the corpus, which is part of the repository."""
+    entry = manifest.entries().get(name)
+    return {"source": entry.source, "sha256": entry.sha256} if entry else {}
 
 
 def evouna(*, mode: str = "replay", few: int | None = None) -> tuple[pd.DataFrame, dict]:
@@ -100,15 +80,14 @@ def match_counts(*, mode: str = "replay", dataset: str) -> tuple[pd.DataFrame, d
     for system, title in SYSTEM_TITLES.items():
         match, right = each[[f"match_{system}", f"verdict_{system}"]].dropna().to_numpy(bool).T
         counts = (match & right, match & ~right, ~match & right, ~match & ~right)
-        rows.append({"id": title} | {name: int(part.sum()) for name, part in zip(COUNTS, counts, strict=True)})
+        rows.append({"id": title} | dict(zip(("tp", "fp", "fn", "tn"), map(np.count_nonzero, counts), strict=True)))
     return pd.DataFrame(rows), source(dataset)
 
 
 def lexical_match(judged: Sequence[Judged]) -> pd.DataFrame:
-    """For every judged answer whether it contains a gold, and whether a person found it right.
+    """For every judged answer whether it contains a gold ("Lexical Match" in SePer, Table 1), and whether a person found it right.
 
     returns : column id, and for each system match_SYSTEM and verdict_SYSTEM (0 or 1; empty where there is no verdict)
-    source  : the "Lexical Match" row of SePer, Table 1
     """
     rows = []
     for question in judged:
@@ -118,9 +97,6 @@ def lexical_match(judged: Sequence[Judged]) -> pd.DataFrame:
             row[f"verdict_{answer.system}"] = None if answer.verdict is None else int(answer.verdict)
         rows.append(row)
     return pd.DataFrame(rows, columns=["id", *(f"{kind}_{name}" for name in SYSTEMS for kind in ("match", "verdict"))])
-
-
-# --- questions that are shown a fixed number of passages -------------------------------------------
 
 
 class _KeyValues(rows.Row):
@@ -140,42 +116,32 @@ def benchmark_passages(
     if name == "kv_retrieval":
         return key_values(n, size, seed=seed)
     if name == "hotpotqa":
-        every = sample(name, len(data.load(name)))
-        questions = [question for question in every if len(retrieve.own_passages(question)) <= size][:n]
+        questions = [question for question in _by_hash(name) if len(retrieve.own_passages(question)) <= size][:n]
         own = filled_up(questions, data.passages(name), size)
     else:
-        questions = sample(name, n)
+        questions = list(load(name, n).questions)
         negatives = retrieve.hard_negatives(questions, data.passages(name), k=size - 1)
         own = {question.id: (*question.gold[:1], *negatives[question.id]) for question in questions}
-    run = retrieve.bm25(questions, lambda question: own[question.id], k=size)
-    shown = {}
+    run, shown = retrieve.bm25(questions, lambda question: own[question.id], k=size), {}
     for question in questions:
-        by_id = {passage.id: passage for passage in own[question.id]}
-        ranked = retrieve.ranking(run[question.id])
-        shown[question.id] = tuple(by_id[passage] for passage in [*ranked, *sorted(set(by_id) - set(ranked))])
+        shown |= candidates([question], run, {passage.id: passage for passage in own[question.id]}, size=size)
     return questions, shown
 
 
 def key_values(n: int, size: int, *, seed: int = 0) -> tuple[list[Question], dict[str, tuple[Passage, ...]]]:
-    """Questions for the value of a key among `size` keys, the wanted one at a random place.
-
-    source : the key-value retrieval of Liu et al. 2024; each record becomes a passage of its own
-    """
+    """Key-value retrieval (Liu et al. 2024): the value of a key among `size` keys, each a passage, the wanted one at a random place."""
     questions, shown = [], {}
-    for number, (where, row) in enumerate(rows.lines(manifest.locate("kv_retrieval"))):
-        if number == n:
-            break
+    for number, (where, row) in enumerate(islice(rows.lines(manifest.locate("kv_retrieval")), n)):
         item = rows.check(_KeyValues, row, where)
         records = [record for record in item.ordered_kv_records if record[0] != item.key][: size - 1]
         name = data.question_id(item.key)
-        gold, *others = [
+        gold, *others = passages = [
             Passage(f"{name}-{i}", "", f"Key {key} has the value {value}.")
             for i, (key, value) in enumerate([(item.key, item.value), *records])
         ]
-        text = f"which value has key {item.key}"
-        questions.append(Question(name, text, (item.value,), "kv_retrieval", (gold,), tuple(others)))
-        mixed = np.random.default_rng([seed, number]).permutation(size)
-        shown[name] = tuple(np.array([gold, *others], dtype=object)[mixed])
+        asked = (f"which value has key {item.key}", (item.value,), "kv_retrieval", (gold,), tuple(others))
+        questions.append(Question(name, *asked))
+        shown[name] = tuple(passages[place] for place in np.random.default_rng([seed, number]).permutation(size))
     return questions, shown
 
 
@@ -190,11 +156,6 @@ def filled_up(questions: Sequence[Question], pool: Sequence[Passage], size: int)
     short = [question for question in questions if len(own[question.id]) < size]
     if not short:
         return own
-
-    def others(question: Question) -> list[Passage]:
-        known = {passage.id for passage in own[question.id]}
-        return [passage for passage in pool if passage.id not in known]
-
     most = size - min(len(own[question.id]) for question in short)
-    negatives = retrieve.hard_negatives(short, others, k=most)
+    negatives = retrieve.hard_negatives(short, lambda one: [p for p in pool if p not in own[one.id]], k=most)
     return {name: (*passages, *negatives.get(name, ()))[:size] for name, passages in own.items()}

@@ -33,7 +33,6 @@ from rag_utils.base.names import check_name
 from rag_utils.base.sealed import TableError
 
 FOLDER = ROOT / "data" / "results"
-MODES = ("replay", "live", "fresh")
 LABEL = re.compile(r"[\w.:|+-]+( [\w.:|+-]+){0,3}")  # an id or the name of a condition, not a sentence
 ADDRESS = re.compile(r"[\w.-]+/[\w./@:=%+-]*")
 MOST = 40  # distinct labels of a column that are words; with more they are replies, not conditions
@@ -48,23 +47,14 @@ class Unmeasured(TableError):
 
 @dataclass(frozen=True)
 class Kept:
-    """Rows and what they were measured with.
-
-    function : "experiments.FOLDER.FILE:NAME"
-    settings : its keyword arguments, as JSON
-    facts    : what the function says of its run: fingerprints of models, checksums of data, counts
-    """
+    """Rows and what they were measured with."""
 
     rows: pd.DataFrame
-    function: str
-    settings: dict
-    facts: dict = field(default_factory=dict)
-
-    def shown(self) -> pd.DataFrame:
-        """The rows, with all else in their `attrs`."""
-        rows = self.rows.copy()
-        rows.attrs["kept"] = {"function": self.function, "settings": self.settings, "facts": self.facts}
-        return rows
+    function: str  # "experiments.FOLDER.FILE:NAME"
+    settings: dict  # its keyword arguments, as JSON
+    facts: dict = field(
+        default_factory=dict
+    )  # what it says of its run: fingerprints of models, checksums of data, counts
 
 
 def table(chapter: str, name: str, function: Callable, *, mode: str = "replay", **settings) -> pd.DataFrame:
@@ -79,17 +69,15 @@ def table(chapter: str, name: str, function: Callable, *, mode: str = "replay", 
     returns  : rows, in every mode as they are kept, five digits of each number; what they were measured with is in `.attrs["kept"]`
     raises   : TableError if there are no rows with these settings, naming each setting that differs, or if a file is damaged
     """
-    check_name("mode", mode, MODES)
-    wanted = Kept(pd.DataFrame(), named(function), written(_complete(function, settings)))
-    if mode == "fresh":
-        return measured(wanted, mode=mode).shown()
-    try:
-        return _stored(chapter, name, wanted).shown()
-    except Unmeasured:
-        if mode == "replay":
-            raise
-    save(_own(chapter, name, wanted), measured(wanted, mode=mode))
-    return _stored(chapter, name, wanted).shown()
+    check_name("mode", mode, ("replay", "live", "fresh"))
+    called, takes, given = named(function), {*inspect.signature(function).parameters} - {"few"}, {*settings, "mode"}
+    if takes != given:
+        told = [", ".join(sorted(names)) or "none" for names in (takes, takes - given, given - takes)]
+        raise TableError("{} takes the settings {}; not given: {}; not taken: {}".format(called, *told))
+    wanted = Kept(pd.DataFrame(), called, written(settings))
+    kept = measured(wanted, mode=mode) if mode == "fresh" else _stored(chapter, name, wanted, mode)
+    kept.rows.attrs["kept"] = {"function": kept.function, "settings": kept.settings, "facts": kept.facts}
+    return kept.rows
 
 
 def kept(chapter: str, name: str) -> Kept:
@@ -105,9 +93,8 @@ def every(chapter: str | None = None) -> Iterator[tuple[str, str]]:
 
 
 def measured(wanted: Kept, *, mode: str, **few) -> Kept:
-    """What the function that `wanted` names makes of its settings, the rows as they are kept.
+    """What the function that `wanted` names makes of its settings and of further arguments, the rows as they are kept.
 
-    few    : further arguments, such as few=3 for a function that can measure its first questions only
     raises : TableError if there is no such experiment, if a prompt's text is not the one that the settings name, or as `text_of`
     """
     settings = _with_prompts(wanted.settings, lambda prompt: prompt.rpartition(" ")[0])
@@ -151,7 +138,7 @@ def save(path: Path, kept: Kept) -> None:
     content = {"function": kept.function, "settings": kept.settings, "facts": kept.facts, "rows": len(kept.rows)}
     if path.is_relative_to(FOLDER):
         for text in re.findall(r'"([^"]*)"', json.dumps([kept.settings, kept.facts], ensure_ascii=False)):
-            if not _is_label(text) and not (len(text) <= 200 and ADDRESS.fullmatch(text)):
+            if _kind(text) != "label" and not (len(text) <= 200 and ADDRESS.fullmatch(text)):
                 raise TableError(f"settings and facts of {path.stem} hold a text of {len(text)} letters, not a label")
     sealed.write(path, rows, content)
 
@@ -172,7 +159,7 @@ def text_of(name: str, rows: pd.DataFrame) -> str:
         words = {value for value in rows[column] if isinstance(value, str)}
         many = [value for value in words if " " in value or not re.search(r"\d", value)]
         wrong = "text" in kinds or (column == "id" and any(" " in value for value in words))
-        if wrong or not _is_label(column) or (column != "id" and len(many) > MOST):
+        if wrong or _kind(column) != "label" or (column != "id" and len(many) > MOST):
             raise TableError(
                 f"column {column!r:.40} of {name} holds texts; only ids, short labels and numbers are kept"
             )
@@ -189,8 +176,8 @@ def parsed(text: str) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(text), dtype={"id": str}, keep_default_na=False, na_values=[""])
 
 
-def _stored(chapter: str, name: str, wanted: Kept) -> Kept:
-    """What is committed, if it was measured with these settings; otherwise what the user measured with them."""
+def _stored(chapter: str, name: str, wanted: Kept, mode: str) -> Kept:
+    """What is committed, if it was measured with these settings; otherwise what the user measured with them, now in mode "live"."""
     tracked, own, apart = _tracked(chapter, name), _own(chapter, name, wanted), []
     for path in (tracked, own):
         if path.exists() or (path == tracked and path.with_suffix(".csv").exists()):
@@ -199,6 +186,9 @@ def _stored(chapter: str, name: str, wanted: Kept) -> Kept:
                 _trace(chapter, path)
                 return kept
             apart = apart or differences
+    if mode == "live":
+        save(own, measured(wanted, mode=mode))
+        return _stored(chapter, name, wanted, "replay")
     was = f"were measured with {'; '.join(apart)}" if apart else "are not kept"
     raise Unmeasured(f"the numbers of {name} {was}; mode live measures them as they are wanted here")
 
@@ -213,14 +203,6 @@ def _differences(kept: Kept, wanted: Kept) -> Iterator[str]:
     for profile, fingerprint in sorted(kept.facts.get("fingerprints", {}).items()):
         if LOADED.get(profile, fingerprint) != fingerprint:
             yield f"another model as {profile}: {fingerprint}, loaded is {LOADED[profile]}"
-
-
-def _complete(function: Callable, settings: dict) -> dict:
-    wanted, given = {*inspect.signature(function).parameters} - {"few"}, {*settings, "mode"}
-    if wanted != given:
-        told = [", ".join(sorted(names)) or "none" for names in (wanted, wanted - given, given - wanted)]
-        raise TableError("{} takes the settings {}; not given: {}; not taken: {}".format(named(function), *told))
-    return settings
 
 
 def _experiment(name: str) -> Callable:
@@ -283,14 +265,10 @@ def _mapped(value, change: Callable):
     return None if value is None else change(value)
 
 
-def _is_label(value) -> bool:
-    return isinstance(value, str) and len(value) <= 64 and LABEL.fullmatch(value) is not None
-
-
 def _kind(value) -> str | None:
     """ "flag", "number", "label" or, for all else, "text"; None where a value is missing."""
     if isinstance(value, str):
-        return "label" if _is_label(value) else "text"
+        return "label" if len(value) <= 64 and LABEL.fullmatch(value) else "text"
     if isinstance(value, bool | np.bool_):
         return "flag"
     if value is None or value is pd.NA or (isinstance(value, Real) and np.isnan(float(value))):

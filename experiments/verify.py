@@ -18,16 +18,13 @@ from rag_utils.engine.recordings import RecordingError
 from rag_utils.engine.weights import WeightsError
 
 FEW = 3  # questions of a table that needs the model
-NEAR = {"rtol": 1e-3, "atol": 0.02}  # of a model that computes on another processor; logarithms in nats
-MISSING = (DataError, RecordingError, WeightsError)  # what the numbers come from is not here
+NEAR = 0.02, 1e-3  # absolute and relative, of a model that computes on another processor; logarithms in nats
 
 
 def verified(chapter: str, name: str, *, recorded: bool = False) -> tuple[str, str]:
-    """("verified" | "differs" | "not run", what was seen) of one committed table.
+    """("verified" | "differs" | "not run", what was seen) of one committed table; `recorded` leaves out what needs the model.
 
     A function that can take its first questions only measures FEW of them with the model; any other is replayed whole.
-
-    recorded : leave out what needs the model
     """
     try:
         kept = tables.kept(chapter, name)
@@ -37,7 +34,7 @@ def verified(chapter: str, name: str, *, recorded: bool = False) -> tuple[str, s
         if few and recorded:
             return "not run", "needs the model"
         again = tables.measured(kept, mode="fresh", few=FEW) if few else tables.measured(kept, mode="replay")
-    except MISSING as error:
+    except (DataError, RecordingError, WeightsError) as error:  # what the numbers come from is not here
         return "not run", str(error)
     except (TableError, TypeError, ValueError, KeyError) as error:
         return "differs", f"{type(error).__name__}: {error}"
@@ -76,17 +73,13 @@ def _same(value, other, few: bool) -> bool:
         return pd.isna(value) and pd.isna(other)
     if isinstance(value, str | bool) or isinstance(other, str | bool):
         return value == other
-    if few:
-        return bool(np.isclose(value, other, **NEAR))
-    unit = 10.0 ** (np.floor(np.log10(max(abs(other), 1e-300))) - 4)  # of the fifth digit
-    return bool(value == other or abs(value - other) <= 1.5 * unit)
+    digit = 10.0 ** (np.floor(np.log10(max(abs(other), 1e-300))) - 4)  # the fifth
+    allowed = NEAR[0] + NEAR[1] * abs(other) if few else 1.5 * digit
+    return bool(value == other or abs(value - other) <= allowed)
 
 
 def adopt(chapter: str, trace: Path) -> list[Path]:
-    """Copy the tables that a chapter's page read from the user's cache into `data/results`, with the files they name.
-
-    raises : TableError if a table may not be committed
-    """
+    """Copy the tables that a page read from the user's cache, with the files they name; TableError if one may not be committed."""
     lines = map(json.loads, trace.read_text(encoding="utf-8").splitlines())
     paths = {Path(line["table"]) for line in lines if line.get("chapter") == chapter and "table" in line}
     adopted = []
@@ -105,11 +98,10 @@ def main(words: list[str]) -> int:
         for path in adopt(words[1], Path(words[2])):
             print(path.relative_to(tables.FOLDER.parent.parent))
         return 0
-    recorded = "--recorded" in words
     chapters = [word for word in words if not word.startswith("--")]
     differing = 0
     for chapter, name in tables.every(*chapters[:1]):
-        outcome, said = verified(chapter, name, recorded=recorded)
+        outcome, said = verified(chapter, name, recorded="--recorded" in words)
         differing += outcome == "differs"
         print(f"{chapter}/{name}: {outcome}, {said}", flush=True)
     return 1 if differing else 0

@@ -12,12 +12,12 @@ def conditions(*, mode, profile, dataset, questions, prompts, max_new_tokens, fe
     questions : how many; a data set with fewer is taken whole
     prompts   : label, the column "prompt" -> names of two prompts, closed book and reading
     """
-    reader, data_set = asking.reader(profile, mode), benchmarks.load(dataset, questions, few=few)
-    negatives, tables = data_set.negatives(), []
+    reader, data_set = asking.reader(profile, mode), benchmarks.load(dataset, questions)
+    negatives, chosen, tables = data_set.negatives(), data_set.questions[:few], []
     for label, (closed, read) in prompts.items():
         pair = {"closed": load(closed), "read": load(read)}
-        asked = asking.conditions(reader, data_set.questions, negatives, **pair, max_new_tokens=max_new_tokens)
+        asked = asking.conditions(reader, chosen, negatives, **pair, max_new_tokens=max_new_tokens)
         tables.append(asked.drop(columns="reply").assign(prompt=label))
-    without = sum(not passages for passages in negatives.values())
+    without = sum(not negatives[question.id] for question in chosen)
     facts = asking.facts(reader=reader) | data_set.facts | {"without_hard_negative": without}
     return pd.concat(tables, ignore_index=True), facts

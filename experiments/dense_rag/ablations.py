@@ -228,10 +228,9 @@ class Material:
 
     @cached_property
     def questions(self) -> list[Question]:
-        every = data.load(self.dataset)
         if self.dataset == COMPANION:
-            return every[: self.n]
-        return benchmarks.sample(self.dataset, min(self.n, len(every)))
+            return data.load(self.dataset)[: self.n]
+        return list(benchmarks.load(self.dataset, self.n).questions)
 
     @cached_property
     def documents(self) -> dict[str, tuple[Passage, ...]]:

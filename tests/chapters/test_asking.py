@@ -37,11 +37,11 @@ def test_the_reader_is_asked_what_the_condition_says(reader):
     assert shown == "Document: text of a\nDocument: text of b Q: what is 1 A:"
 
 
-def test_one_row_per_question_and_condition_and_what_is_left_out_is_counted(reader):
+def test_one_row_per_question_and_condition_but_where_there_is_nothing_to_show(reader):
     negatives = {question.id: (passage("n"),) for question in QUESTIONS[:3]} | {"q3": ()}
     table = asking.conditions(reader, QUESTIONS, negatives, closed=CLOSED, read=READ, max_new_tokens=3)
     assert table.groupby("condition", sort=False).size().to_dict() == {"closed book": 4, "gold": 4, "hard negative": 3}
-    assert table.attrs["left_out"] == {"closed book": 0, "gold": 0, "hard negative": 1}
+    assert set(table.loc[table["condition"] == "hard negative", "id"]) == {"q0", "q1", "q2"}
     [[reply]] = reader.generate(["Document: text of g2 Q: what is 2 A:"], max_new_tokens=3)
     row = table.query("id == 'q2' and condition == 'gold'").iloc[0]
     assert row["reply"] == reply.text.strip() and row["log_likelihood"] == pytest.approx(reply.log_likelihood, abs=1e-4)
