@@ -7,6 +7,7 @@ compared(tables, METRICS, {"k tokens": price}, ways=ways)
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau
 
@@ -30,7 +31,7 @@ def companion_passages(questions: Sequence[Question], size: int) -> tuple[Shown,
 def lengths(shown: Shown, run: Run, *, temperature: float) -> dict[str, int]:
     """Per question id how many passages to show, by `moi.prefix_length` of the retriever's scores."""
     scores = {name: [run[name].get(one.id, 0.0) for one in passages] for name, passages in shown.items()}
-    return {name: moi.prefix_length(some, temperature=temperature) for name, some in scores.items()}
+    return {name: moi.prefix_length(each, temperature=temperature) for name, each in scores.items()}
 
 
 def tau(one: Sequence[int], other: Sequence[int]) -> float:
@@ -39,16 +40,14 @@ def tau(one: Sequence[int], other: Sequence[int]) -> float:
     >>> tau([0, 1, 2], [2, 1, 0]), round(tau([0, 1, 2], [0, 2, 1]), 2)
     (-1.0, 0.33)
     """
-    places = [[order.index(passage) for passage in range(len(order))] for order in (list(one), list(other))]
-    return float(kendalltau(*places).statistic)
+    return float(kendalltau(np.argsort(one), np.argsort(other)).statistic)
 
 
 def by_way(said: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """One row per question, one column per way of ordering its passages.
+    """One row per question, one column per way of ordering its passages (the condition): the mean of the metric over the way's orders.
 
-    said    : columns id, condition (the way) and the metric
-    returns : the mean over the orders of a way; the cyclic orders, which put each passage in each place once, are called "average
-              order". In the last column, "oracle", the best of all orders that the question was asked with
+    The cyclic orders, which put each passage in each place once, are called "average order"; the last column, "oracle", is the best of all
+    orders that the question was asked with.
 
     >>> said = pd.DataFrame({"id": ["q", "q", "q"], "condition": ["MoI", "cyclic", "cyclic"], "exact_match": [0.5, 1.0, 0.0]})
     >>> by_way(said, "exact_match").loc["q"].to_dict()
@@ -61,33 +60,23 @@ def by_way(said: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def compared(
-    tables: Tables,
-    metrics: Mapping[str, str],
-    first: Mapping[str, Mapping[str, str]],
-    *,
-    ways: Sequence[str],
-    against: str = "exact_match",
-    gain: str = "EM gain",
-    resamples: int = stats.RESAMPLES,
-    seed: int = 0,
+    tables: Tables, metrics: Mapping, first: Mapping, *, ways: Sequence[str], against="exact_match", seed=0, **resamples
 ) -> pd.DataFrame:
-    """Quality of each way, and its gain over the average order, questions paired.
+    """Quality of each way that is in the tables, and its gain over the average order in the metric `against`, questions paired.
 
     metrics : metric -> title of its column
     first   : title -> way -> what is shown before them
-    against : the metric whose gain is tested; gain: the title of that column
-    returns : one row per way that is in the tables, columns as named, Holm (p of the gain, adjusted for the ways; the oracle looks at
-              the answers and is not tested) and n
+    returns : one row per way, columns as named, "TITLE gain", Holm (p of the gain, adjusted for the ways; the oracle looks at the answers
+              and is not tested) and n
     """
-    again = {"resamples": resamples, "rng": seed}
-    base = tables[against][AVERAGE]
-    gaps = {way: stats.paired_difference(tables[against][way], base, **again) for way in ways if way in tables[against]}
+    table, again = tables[against], {"rng": seed, **resamples}
+    gaps = {way: stats.paired_difference(table[way], table[AVERAGE], **again) for way in ways if way in table}
     adjusted = holm({way: gap for way, gap in gaps.items() if way not in (AVERAGE, ORACLE)})
     rows = {}
     for way, gap in gaps.items():
         row = {title: shown.get(way, "–") for title, shown in first.items()}
         row |= {title: f"{stats.mean_interval(tables[metric][way], **again)}" for metric, title in metrics.items()}
-        row[gain] = "–" if way == AVERAGE else f"{gap:+.2f}"
+        row[f"{metrics[against]} gain"] = "–" if way == AVERAGE else f"{gap:+.2f}"
         rows[way] = row | {"Holm": f"{adjusted[way].p_value:.3f}" if way in adjusted else "–", "n": gap.n}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("order by")
 
@@ -95,23 +84,19 @@ def compared(
 def claims(
     gaps: Mapping[str, stats.Difference], published: Mapping[str, str | None], *, unparsed: int | None = None
 ) -> pd.DataFrame:
-    """Differences that the paper says are above 0, beside what it prints, each with its verdict.
+    """Differences that the paper says are above 0, in points, beside what it prints; ValueError if the titles differ.
 
-    gaps      : title -> A - B on a scale of 0 to 1, shown in points
-    published : title -> what is printed, None where nothing is; such a row has no verdict
+    published : title -> what is printed; a row with None has no verdict. Verdicts stand on p values adjusted by Holm for the others
     unparsed  : empty replies behind the table, None if no reply had to be read
-    returns   : as `report.comparison_table`. The verdicts stand on p values adjusted by Holm for the rows that have one
-    raises    : ValueError if the titles differ
     """
     if set(gaps) != set(published):
         raise ValueError(f"differences and printed values must have the same titles, got {set(gaps) ^ set(published)}")
     told = holm({title: gap for title, gap in gaps.items() if published[title] is not None})
-    rows = []
+    how, rows = {"direction": "+", "same_model": False, "same_data": False}, []
     for title, gap in (gaps | told).items():
-        how = {"direction": "+", "same_model": False, "same_data": False}
         verdict = report.claim_verdict(gap, **how) if title in told else None
-        shown = {"published": published[title], "verdict": verdict, "unparsed": unparsed}
-        rows.append(report.Comparison(title, estimate=gap, **shown, scale=100, digits=1))
+        shown = {"published": published[title], "verdict": verdict, "unparsed": unparsed, "scale": 100, "digits": 1}
+        rows.append(report.Comparison(title, estimate=gap, **shown))
     return report.comparison_table(rows)
 
 

@@ -71,10 +71,7 @@ def costs(*, mode, profile, prompt, size, prefix, temperature, seed) -> tuple[pd
 
 
 def rankings(*, mode, profiles, prompt, size, prefix, temperature, seed) -> tuple[pd.DataFrame, dict]:
-    """`savings.rankings` of the test questions by the reader and, as "agent WAY", by the agent.
-
-    profiles : {"reader", "agent"}
-    """
+    """`savings.rankings` of the test questions by the reader and, as "agent WAY", by the agent; profiles: {"reader", "agent"}."""
     parts, shown, _ = corpus(size)
     positions = teaching(mode=mode, profiles=profiles, prompt=prompt, size=size, prefix=prefix, seed=seed)[1]
     sets, _ = test_orders(size=size, prefix=prefix, temperature=temperature, seed=seed)
@@ -89,36 +86,28 @@ def _ranked(readers, questions, shown, sets, positions, prompt, size, seed) -> p
         chosen = sets if who == "reader" else {name: sets[name] for name in (PRUNED, SHORT, ALONE)}
         rows = saliencies(reader, questions, shown, chosen, prompt=prompts.load(prompt), prior=False)
         rows = savings.rankings(rows, positions[who], size=size, seed=seed)
-        if who == "agent":
-            rows = rows.assign(condition="agent " + rows["condition"])
-        parts.append(rows)
+        parts.append(rows.assign(condition=("" if who == "reader" else "agent ") + rows["condition"]))
     return pd.concat(parts, ignore_index=True)
 
 
 def student(*, mode, size, rank, epochs, seed) -> tuple[pd.DataFrame, dict]:
-    """`preference.passage_scores` of the test questions by the weights that `training/student.py` wrote; `mode` changes nothing.
-
-    raises : ValueError if the weights were trained with other settings
-    """
+    """`preference.passage_scores` of the test questions by the weights of `training/student.py`; ValueError if they have other settings."""
     taught, facts = load_student(WEIGHTS)
     for name, wanted in {"size": size, "rank": rank, "epochs": epochs, "seed": seed}.items():
         if facts[name] != wanted:
             how = f"python training/student.py --rank {rank} --epochs {epochs} --seed {seed}"
-            raise ValueError(
-                f"{WEIGHTS.name} was trained with {name} = {facts[name]}, not {wanted}; train it anew: {how}"
-            )
+            was = f"{WEIGHTS.name} was trained with {name} = {facts[name]}"
+            raise ValueError(f"{was}, not {wanted}; train it anew: {how}")
     parts, shown, _ = corpus(size)
     rows = passage_scores(vectors(retrieve.encoder(), parts["test"], shown), taught)
     return rows, facts | {"files": {WEIGHTS.name: hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()}}
 
 
 def hotpotqa(*, mode, profiles, prompt, questions, orders, max_new_tokens, few=None) -> tuple[pd.DataFrame, dict]:
-    """Every way on HotpotQA: rankings, what they cost, and the reader's answers.
+    """Every way on HotpotQA: rankings, what they cost, and the reader's answers; none of variable length, as BM25's scale is another.
 
     orders  : {"size", "prefix", "seed"}
-    returns : columns id, condition, run, order, gold, the answer's scores, unparsable, identified, calls, tokens, distinct. The rows
-              "cyclic" are the answers to the cyclic orders. Without variable length: BM25 scores of a handful of paragraphs are on another
-              scale
+    returns : columns id, condition, run, order, gold, the answer's scores, unparsable, identified, calls, tokens, distinct
     """
     size, template = orders["size"], prompts.load(prompt)
     positions = teaching(mode="replay" if few else mode, profiles=profiles, prompt=prompt, **orders)[1]

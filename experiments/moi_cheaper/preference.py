@@ -22,23 +22,21 @@ from safetensors.torch import load_file
 from rag_utils.base import checks
 from rag_utils.data import Question
 from rag_utils.measures.moi import Shown
-from rag_utils.retrieve import Encoder
+from rag_utils.retrieve import Encoder, remembering
 
 SCALE = 10.0  # by which cosines are multiplied at the beginning, to be of the size of nats
 Vectors = Mapping[
     str, tuple[np.ndarray, np.ndarray]
-]  # question id -> embedding of the question, (d,), and of its passages, (N, d)
+]  # question id -> embeddings of question, (d,), and passages, (N, d)
 
 
 def preference_loss(student, teacher, *, temperature: float = 1.0) -> torch.Tensor:
-    """KL divergence of the student's distribution over orders from the teacher's, mean over the questions.
+    """KL divergence of the student's distribution over orders from the teacher's, mean over the questions: a scalar, nats, with gradient.
 
     student, teacher : (orders,) or (questions, orders) scores; what is added to all scores of a question plays no part
     temperature      : above 0; both scores are divided by it. The paper names none
-    returns          : scalar, nats, 0 (the same preferences) and above, with the student's gradient
     raises           : ValueError if shapes differ, there are fewer than 2 orders, a score is not finite or temperature is out of range
-    source           : MoI, section 3.3.2 and Fig. 5. Which of the two the expectation is over is not said; here it is the teacher, as in
-                       Hinton et al. 2015
+    source           : MoI, section 3.3.2 and Fig. 5, which do not say over which of the two; here the teacher, as in Hinton et al. 2015
 
     >>> teacher = torch.log(torch.tensor([1 / 4, 3 / 4]))
     >>> round(preference_loss(torch.tensor([5.0, 5.0]), teacher).item(), 4)   # 1/4 log 1/2 + 3/4 log 3/2
@@ -57,9 +55,9 @@ def preference_loss(student, teacher, *, temperature: float = 1.0) -> torch.Tens
 
 
 class Student(torch.nn.Module):
-    """A worth of each passage from frozen embeddings, and a position for orders of one length.
+    """A worth of each passage, at first SCALE times its cosine, and a position for orders of one length, at first all places alike.
 
-    At the beginning the worth is SCALE times the cosine and all places are alike. `rank` columns on each side are learned.
+    rank : columns that are learned on each side
     """
 
     def __init__(self, size: int, length: int, *, rank: int = 8):
@@ -87,11 +85,7 @@ class Student(torch.nn.Module):
 
 
 def load_student(path: Path, sha256: str | None = None) -> tuple[Student, dict]:
-    """The student and what it was made from.
-
-    sha256 : of the file as it should be; None: not compared
-    raises : ValueError if the file is absent, damaged or another one
-    """
+    """The student and what it was made from; ValueError if the file is absent, damaged or not the one with that checksum."""
     try:
         if sha256 is not None and hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
             raise ValueError("another checksum")
@@ -110,8 +104,7 @@ def load_student(path: Path, sha256: str | None = None) -> tuple[Student, dict]:
 def vectors(encode: Encoder, questions: Sequence[Question], shown: Shown) -> Vectors:
     """The embeddings of questions and passages; every distinct text is embedded once."""
     texts = [text for one in questions for text in (one.text, *(passage.text for passage in shown[one.id]))]
-    distinct = list(dict.fromkeys(texts))
-    at = dict(zip(distinct, np.asarray(encode(distinct)), strict=True))
+    at = dict(zip(texts, remembering(encode)(texts), strict=True))
     return {one.id: (at[one.text], np.array([at[passage.text] for passage in shown[one.id]])) for one in questions}
 
 

@@ -12,9 +12,8 @@ from rag_utils import stats
 def differences(tables: Tables, metrics: Mapping[str, str], pairs: Sequence[tuple[str, str]], **again) -> pd.DataFrame:
     """Paired differences of two ways in every metric, p values adjusted for all of them together.
 
-    pairs   : (first, second); those with a way that is in no table are left out
-    again   : resamples and rng of the intervals
-    returns : index first, second; per metric its difference and the adjusted p
+    pairs : (first, second), the index of the result; those with a way that is in no table are left out
+    again : resamples and rng of the intervals
     """
     gaps = {
         (*pair, title): stats.paired_difference(*(tables[metric][way] for way in pair), **again)
@@ -25,16 +24,14 @@ def differences(tables: Tables, metrics: Mapping[str, str], pairs: Sequence[tupl
     rows: dict[tuple, dict] = {}
     for (*pair, title), gap in holm(gaps).items():
         rows.setdefault(tuple(pair), {}).update({title: f"{gap:+.2f}", f"Holm, {title}": f"{gap.p_value:.3f}"})
-    return pd.DataFrame(list(rows.values()), index=pd.MultiIndex.from_tuples(rows, names=["first", "second"]))
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["first", "second"])
 
 
 def retained(part, whole, base, **again) -> tuple[stats.Difference, stats.Estimate | None]:
-    """The gain of `whole` over `base`, and how much of it is kept by `part`: the ratio of the two mean gains.
+    """The gain of `whole` over `base`, and how much of it is kept by `part`: the ratio of the two mean gains (MoI, Tables 4, 5 and 6).
 
     part, whole, base : (n,) numbers about the same questions, higher is better
-    returns           : the share may be below 0 or above 1, its interval is over questions; None where the interval of the gain does not
-                        lie above 0: there is nothing to keep then
-    source            : MoI, Tables 4, 5 and 6, which give it without an interval
+    returns           : the share may be below 0 or above 1; None, as nothing is to keep, where the gain's interval is not above 0
 
     >>> gain, share = retained([0.5, 0.5, 0.5, 0.5], [1.0, 1.0, 0.5, 1.0], [0.0, 0.0, 0.0, 0.5])
     >>> round(share.value, 2), retained([1, 0], [1, 0], [0, 1])[1]
@@ -48,10 +45,9 @@ def retained(part, whole, base, **again) -> tuple[stats.Difference, stats.Estima
 
 
 def shares(tables: Tables, metrics: Mapping[str, str], kept: Sequence[tuple[str, str, str]], **again) -> pd.DataFrame:
-    """`retained` of several ways over the average order in every metric.
+    """`retained` of several ways over the average order in every metric, as text after the whole gain.
 
-    kept    : (title, part, whole); those with a way that is in no table are left out
-    returns : index title; per metric the whole gain and what is kept of it, as text
+    kept : (title, part, whole); those with a way that is in no table are left out
     """
     rows: dict[str, dict] = {}
     for title, part, whole in kept:
@@ -59,7 +55,7 @@ def shares(tables: Tables, metrics: Mapping[str, str], kept: Sequence[tuple[str,
             if part in tables[metric] and whole in tables[metric]:
                 gain, share = retained(*(tables[metric][way] for way in (part, whole, AVERAGE)), **again)
                 shown = {f"gain, {name}": f"{gain:+.2f}", f"kept, {name}": "undefined" if share is None else f"{share}"}
-                rows[title] = rows.get(title, {}) | shown
+                rows.setdefault(title, {}).update(shown)
     return pd.DataFrame.from_dict(rows, orient="index")
 
 

@@ -1,6 +1,7 @@
 """What chapter 7 keeps as numbers: orders read and answered on benchmarks and with ten passages, fits, one-by-one rankings, simulations."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import pandas as pd
 
@@ -43,10 +44,7 @@ def orders_read(
     returns   : rows as of `saliencies` and of `answered`, the latter with condition "answer METHOD" and without the reply. The answers to
                 cyclic orders stand for the average order
     """
-    reader = asking.reader(profile, mode)
-    asked, rows = _read(reader, prompt, dataset, questions, orders, max_new_tokens, few)
-    source = {} if dataset == "companion" else benchmarks.source(dataset)
-    return rows, asking.facts(reader=reader) | {"questions": asked} | source
+    return _read(asking.reader(profile, mode), prompt, dataset, questions, orders, max_new_tokens, few)
 
 
 def _read(reader: LanguageModel, prompt: str, dataset: str, questions, orders: Mapping, max_new_tokens=None, few=None):
@@ -71,14 +69,14 @@ def _read(reader: LanguageModel, prompt: str, dataset: str, questions, orders: M
         said = pd.concat([said, votes(said, asked)], ignore_index=True).drop(columns="reply")
         said["condition"] = "answer " + said["condition"].str.replace(",", "")
         rows = pd.concat([rows, said], ignore_index=True)
-    return len(asked), rows
+    return rows, asking.facts(reader=reader) | {"questions": len(asked)} | benchmarks.source(dataset)
 
 
 def rows_of(entry: Mapping, *, mode: str, profile: str, prompt: str) -> pd.DataFrame:
     """The rows of `orders_read` with the settings of an entry: the table that it names, or the chapter's recordings where it names none."""
     settings = {key: value for key, value in entry.items() if key not in ("title", "table")}
     if "table" not in entry:
-        return _read(asking.reader(profile, mode, CHAPTER), prompt, **settings)[1]
+        return _read(asking.reader(profile, mode, CHAPTER), prompt, **settings)[0]
     return table(CHAPTER, entry["table"], orders_read, mode=mode, profile=profile, prompt=prompt, **settings)
 
 
@@ -113,10 +111,10 @@ def without_noise(*, mode, times, seed) -> pd.DataFrame:
 
 def with_noise(*, mode, noises, times, seed) -> pd.DataFrame:
     """`position_simulation.recovered` at each noise, the position falling and rising; `mode` changes nothing."""
-    cases = [(noise, rising) for noise in noises for rising in (False, True)]
-    parts = [position_simulation.recovered(noise, rising=rising, times=times, seed=seed) for noise, rising in cases]
     parts = [
-        p.assign(noise=case[0], rising=int(case[1]), run=run)
-        for run, (case, p) in enumerate(zip(cases, parts, strict=True))
+        position_simulation.recovered(noise, rising=rising, times=times, seed=seed).assign(
+            noise=noise, rising=int(rising), run=run
+        )
+        for run, (noise, rising) in enumerate(product(noises, (False, True)))
     ]
     return pd.concat(parts, ignore_index=True)

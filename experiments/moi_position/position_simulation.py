@@ -8,12 +8,11 @@ from rag_utils import moi
 from rag_utils.base.names import check_name
 from rag_utils.measures.moi import pooled_position
 
+SIZE, PREFIX = 5, 3  # passages of a problem, and those that a pruned order shows
 KINDS = ("random full", "cyclic", "cyclic pruned", "pruned", "pruned, too few", "pruned, equal")
 
 
-def tried(
-    kind: str, *, size: int = 5, prefix: int = 3, times: int = 12, starts: int = 4, seed: int = 0
-) -> pd.DataFrame:
+def tried(kind: str, *, times: int = 12, seed: int = 0) -> pd.DataFrame:
     """Problems without noise and with known truth: does a fit find the ranking, and does it say whether it could?
 
     kind    : of KINDS. Of random orders there are 3 N, N of "too few"; "equal" are the utilities
@@ -23,23 +22,21 @@ def tried(
     rows = []
     for number in range(times):
         rng = np.random.default_rng([seed, number])
-        utility = np.ones(size) if kind == "pruned, equal" else rng.normal(size=size)
-        short = None if kind in ("random full", "cyclic") else prefix
+        utility = np.ones(SIZE) if kind == "pruned, equal" else rng.normal(size=SIZE)
+        prefix = None if kind in ("random full", "cyclic") else PREFIX
         if kind.startswith("cyclic"):
-            orders = moi.cyclic_orders(size, prefix=short)
+            orders = moi.cyclic_orders(SIZE, prefix=prefix)
         else:
-            orders = moi.random_orders(size, size if "few" in kind else 3 * size, prefix=short, rng=rng)
+            orders = moi.random_orders(SIZE, SIZE if "few" in kind else 3 * SIZE, prefix=prefix, rng=rng)
         position = rng.dirichlet(np.full(orders.shape[1], 3.0))
-        fit = moi.fit(orders, moi.predict(orders, position, utility), size, starts=starts, rng=rng)
+        fit = moi.fit(orders, moi.predict(orders, position, utility), SIZE, starts=4, rng=rng)
         tau = _tau(fit.utility, utility)
         row = {"id": f"p{number}", "condition": kind.replace(",", ""), "identified": int(fit.identified)}
         rows.append(row | {"right": int(tau > 0.999), "opposite": int(tau < -0.999)})
     return pd.DataFrame(rows)
 
 
-def recovered(
-    noise: float, *, rising: bool, size: int = 5, prefix: int = 3, dev: int = 14, times: int = 12, seed: int = 0
-) -> pd.DataFrame:
+def recovered(noise: float, *, rising: bool, dev: int = 14, times: int = 12, seed: int = 0) -> pd.DataFrame:
     """Problems with noise and known truth: Kendall's tau of each way's utilities with the true ones.
 
     noise   : standard deviation of the error of a score, in standard deviations of the scores without it
@@ -49,35 +46,32 @@ def recovered(
               generator of a fit
     """
     rng = np.random.default_rng([seed, int(rising), int(1000 * noise)])
-    slope = np.linspace(1, 3, size) if rising else np.linspace(3, 1, size)
-    long, short = slope / slope.sum(), np.interp(np.linspace(0, size - 1, prefix), np.arange(size), slope)
+    slope = np.linspace(1, 3, SIZE) if rising else np.linspace(3, 1, SIZE)
+    long, short = slope / slope.sum(), np.interp(np.linspace(0, SIZE - 1, PREFIX), np.arange(SIZE), slope)
     short = short / short.sum()
 
     def observed(orders, position):
-        utility = rng.normal(size=size)
+        utility = rng.normal(size=SIZE)
         scores = moi.predict(orders, position, utility)
         return utility, scores + rng.normal(scale=noise * scores.std(), size=len(scores))
 
-    others = []
-    for _ in range(dev):
-        orders = moi.random_orders(size, 12, prefix=prefix, rng=rng)
-        others.append((orders, observed(orders, short)[1]))
-    position, _ = pooled_position(others, size, seed=seed)
+    others = (moi.random_orders(SIZE, 12, prefix=PREFIX, rng=rng) for _ in range(dev))
+    position, _ = pooled_position([(orders, observed(orders, short)[1]) for orders in others], SIZE, seed=seed)
     rows = []
     for number in range(times):
-        full, pruned = moi.random_orders(size, 12, rng=rng), moi.random_orders(size, 12, prefix=prefix, rng=rng)
-        cyclic = moi.cyclic_orders(size, prefix=prefix)
+        full, pruned = moi.random_orders(SIZE, 12, rng=rng), moi.random_orders(SIZE, 12, prefix=PREFIX, rng=rng)
+        cyclic, tau = moi.cyclic_orders(SIZE, prefix=PREFIX), {}
         utility, scores = observed(full, long)
-        alone = utility + rng.normal(scale=1.0, size=size)
-        signs = {"free": {}, "decreasing": {"sign": "decreasing position"}}
-        signs["pointwise"] = {"sign": "pointwise prior", "pointwise": alone}
-        tau = {}
-        for way, how in signs.items():
-            tau[f"full {way}"] = _tau(moi.fit(full, scores, size, **how, starts=2, rng=[seed, number]).utility, utility)
+        alone = utility + rng.normal(scale=1.0, size=SIZE)
+        how = {"starts": 2, "rng": [seed, number]}
+        for way, sign in (("free", "free"), ("decreasing", "decreasing position"), ("pointwise", "pointwise prior")):
+            pointwise = alone if way == "pointwise" else None
+            fit = moi.fit(full, scores, SIZE, sign=sign, pointwise=pointwise, **how)
+            tau[f"full {way}"] = _tau(fit.utility, utility)
         utility, scores = observed(pruned, short)
-        tau["pruned"] = _tau(moi.fit(pruned, scores, size, starts=4, rng=[seed, number]).utility, utility)
+        tau["pruned"] = _tau(moi.fit(pruned, scores, SIZE, **how | {"starts": 4}).utility, utility)
         utility, scores = observed(cyclic, short)
-        tau["calibrated"] = _tau(moi.solve_utility(cyclic, scores, size, position), utility)
+        tau["calibrated"] = _tau(moi.solve_utility(cyclic, scores, SIZE, position), utility)
         rows += [{"id": f"p{number}", "condition": way, "tau": value} for way, value in tau.items()]
     return pd.DataFrame(rows)
 

@@ -9,7 +9,7 @@ from experiments.orders import ORACLE, VOTES, by_way, compared
 from rag_utils import answers, stats
 from rag_utils.base.names import check_name
 from rag_utils.data import Question
-from rag_utils.lm import LanguageModel
+from rag_utils.lm import LanguageModel, word_log_likelihoods
 from rag_utils.measures.moi import Orders, Shown, parse
 from rag_utils.prompts import Prompt
 
@@ -39,31 +39,28 @@ def best_first(said: pd.DataFrame, metrics: Mapping[str, str], **again) -> pd.Da
     first, gold = next(iter(metrics)), tables["gold"].mean()
     ways = tables[first].mean().sort_values(ascending=False, kind="stable").index
     ranks = {way: f"{gold[way]:.2f}" for way in ways if way not in (VOTES, ORACLE)}
-    return compared(tables, metrics, {"gold": ranks}, ways=list(ways), against=first, gain="difference", **again)
+    table = compared(tables, metrics, {"gold": ranks}, ways=list(ways), against=first, **again)
+    return table.rename(columns={f"{metrics[first]} gain": "difference"})
 
 
 def by_place(said: pd.DataFrame, ids: Sequence[str], metric: str, *, resamples: int, seed: int = 0) -> pd.DataFrame:
-    """The mean of a metric by the place of the only gold passage, each order of a question counted once.
+    """The mean of a metric by the place 1, 2, ... of the only gold passage of the questions `ids`, each order of a question counted once.
 
-    ids     : questions with one gold passage
-    returns : rows place 1, 2, ...; columns value, low, high, n (orders). The interval draws questions
+    returns : columns value, low, high, n (orders); the interval draws questions
     """
     placed = said[said["id"].isin(set(ids)) & (said["gold"] > 0)].drop_duplicates(["id", "order"])
     rows = {}
     for place, part in placed.groupby((1 / placed["gold"]).round().astype(int)):
-        mean = stats.mean_interval(part[metric], groups=part["id"], resamples=resamples, rng=seed)
-        rows[place] = {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("place of gold")
+        rows[place] = vars(stats.mean_interval(part[metric], groups=part["id"], resamples=resamples, rng=seed))
+    return pd.DataFrame.from_dict(rows, orient="index").drop(columns="undefined").rename_axis("place of gold")
 
 
 def same_replies(said: pd.DataFrame) -> pd.DataFrame:
     """How often two orders of a question get the same reply, by the one place in which they agree and the passage that they show there.
 
-    said    : columns id, condition, order and reply, as `measures.moi.answered` returns them; an order of a question counts once
+    said    : rows of `measures.moi.answered`, of orders of one length or ValueError; an order of a question counts once
     returns : rows (id, passage), columns 1, 2, ...: the share of same replies, in normalised form, among the pairs of orders that show this
-              passage in that place and agree in no other; column "nowhere": among those that agree in none, whatever the passage. NaN where
-              there is no such pair
-    raises  : ValueError if orders differ in length
+              passage in that place and agree in no other; column "nowhere": among those that agree in none. NaN where there is no pair
     source  : ours, beside MoI, eq. 11: of replies nothing is left out, of first tokens those without a name are. The passage is held equal
               since rankings put the gold passage first, and orders may be alike for that
 
@@ -88,43 +85,30 @@ def same_replies(said: pd.DataFrame) -> pd.DataFrame:
 
 
 def first_tokens(
-    reader: LanguageModel,
-    questions: Sequence[Question],
-    shown: Shown,
-    orders: Orders,
-    replies: Mapping[str, Sequence[str]],
-    *,
-    prompt: Prompt,
+    reader: LanguageModel, questions: Sequence[Question], shown: Shown, orders: Orders, replies: dict, *, prompt: Prompt
 ) -> dict[str, np.ndarray]:
-    """How likely each order makes the first tokens of some replies.
+    """How likely each order makes the different first tokens of some replies, by question id.
 
-    replies : per question id; each different first token is looked at once
     returns : per question id (orders, tokens + 1), rows of sum 1; the last column is what is left for all other tokens
-    source  : MoI, appendix B and eq. 11. There all tokens of the vocabulary; one column for the rest makes a distance at most smaller
+    source  : MoI, appendix B and eq. 11, over the whole vocabulary; one column for the rest makes a distance at most smaller
     """
-    tables, pairs = {}, []
+    tables = {}
     for question in questions:
-        said = [reply for reply in replies[question.id] if reply]
-        tokens = dict.fromkeys(reader.encode(" " + reply, context=False)[0] for reply in said)
-        for order in orders[question.id]:
-            text = prompt.fill(question=question.text, documents=[shown[question.id][place].text for place in order])
-            pairs += [(text, reader.tokenizer.decode([token])) for token in tokens]
-        tables[question.id] = (len(orders[question.id]), len(tokens))
-    nats = iter(np.array([values[0] for values in reader.log_likelihood(*map(list, zip(*pairs, strict=True)))]))
-    for name, shape in tables.items():
-        known = np.exp([[next(nats) for _ in range(shape[1])] for _ in range(shape[0])])
-        tables[name] = np.hstack([known, np.maximum(0, 1 - known.sum(axis=1, keepdims=True))])
+        tokens = dict.fromkeys(reader.encode(" " + said, context=False)[0] for said in replies[question.id] if said)
+        passages = [[shown[question.id][place].text for place in order] for order in orders[question.id]]
+        texts = [prompt.fill(question=question.text, documents=documents) for documents in passages]
+        known = np.exp(word_log_likelihoods(reader, texts, [reader.tokenizer.decode([token]) for token in tokens]))
+        tables[question.id] = np.hstack([known, np.maximum(0, 1 - known.sum(axis=1, keepdims=True))])
     return tables
 
 
 def distances(probabilities: Mapping[str, np.ndarray], orders: Orders) -> pd.DataFrame:
-    """The L1 distance of every two different orders of a question, and whether they begin with the same passage.
+    """The L1 distance of the `first_tokens` of every two different orders of a question, and whether they begin with the same passage.
 
-    probabilities : as `first_tokens` returns them
-    returns       : columns id, run (the pair), same_first (bool), distance (0 .. 2, the unnamed tokens as one), at_most (0 .. 2) and known
-                    (share of probability in the named tokens). Over all tokens the distance is `distance` if each unnamed one changes in
-                    the same direction, `at_most` if none is likely under both orders, and between the two otherwise
-    source        : MoI, eq. 11 and Fig. 7; the bounds are ours
+    returns : columns id, run (the pair), same_first, distance (0 .. 2, the unnamed tokens as one), at_most (0 .. 2) and known (share of
+              probability in the named tokens). Over all tokens the distance is `distance` if each unnamed one changes in the same
+              direction, `at_most` if none is likely under both orders, and between the two otherwise
+    source  : MoI, eq. 11 and Fig. 7; the bounds are ours
 
     >>> table = distances({"q": np.array([[0.5, 0.5], [0.25, 0.75]])}, {"q": [[0, 1], [1, 0]]})
     >>> table["distance"].item(), table["at_most"].item()
@@ -132,11 +116,10 @@ def distances(probabilities: Mapping[str, np.ndarray], orders: Orders) -> pd.Dat
     """
     rows = []
     for name, shares in probabilities.items():
-        of = [list(order) for order in orders[name]]
-        pairs = [(i, k) for i in range(len(of)) for k in range(i) if of[i] != of[k]]
+        ranked = [list(order) for order in orders[name]]
+        pairs = [(i, k) for i in range(len(ranked)) for k in range(i) if ranked[i] != ranked[k]]
         for run, (i, k) in enumerate(pairs):
-            row = {"id": name, "run": run, "same_first": of[i][0] == of[k][0]}
-            row["distance"] = float(np.abs(shares[i] - shares[k]).sum())
-            row["at_most"] = row["distance"] + 2 * float(min(shares[i, -1], shares[k, -1]))
-            rows.append(row | {"known": float(1 - (shares[i, -1] + shares[k, -1]) / 2)})
+            distance, rest = float(np.abs(shares[i] - shares[k]).sum()), shares[[i, k], -1]
+            row = {"id": name, "run": run, "same_first": ranked[i][0] == ranked[k][0], "distance": distance}
+            rows.append(row | {"at_most": distance + 2 * float(rest.min()), "known": float(1 - rest.sum() / 2)})
     return pd.DataFrame(rows)

@@ -1,14 +1,14 @@
 """Who ranks the passages how: from the scores of single passages, one by one, in words; and many rankings joined into one.
 
-Passages are numbered 0 .. N - 1 in the retriever's order; a ranking lists them best first. Wherever two are equally good the retriever's
-order decides. Where questions are ranked, the result is per question id one order in a list, as `measures.moi.answered` takes it.
+A ranking lists the numbers of the passages best first; of two that are equally good the retriever's order decides. Where questions are
+ranked, the result is per question id one order in a list, as `measures.moi.answered` takes it.
 """
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import permutations
+from statistics import mode
 
 import numpy as np
 import pandas as pd
@@ -18,48 +18,34 @@ from rag_utils import answers, moi
 from rag_utils.base import checks
 from rag_utils.data import Question
 from rag_utils.lm import LanguageModel
-from rag_utils.measures.moi import (
-    ALONE,
-    CYCLIC,
-    PRUNED,
-    Orders,
-    Shown,
-    fitted,
-    judged,
-    label,
-    parse,
-    ranked,
-    saliencies,
-)
+from rag_utils.measures import moi as measure
+from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED, Orders, Sets, Shown
 from rag_utils.prompts import Prompt, prompt_text
 
 MOST_FOR_KEMENY = 8  # passages; the search goes through all their rankings
 
 
-def from_saliencies(
-    table: pd.DataFrame, *, size: int, fits: Mapping[str, pd.DataFrame] | None = None, seed: int = 0
-) -> dict[str, dict[str, list[list[int]]]]:
-    """The rankings that saliencies give, by name.
+def from_saliencies(table: pd.DataFrame, *, size: int, fits: Mapping[str, pd.DataFrame] | None = None, seed=0) -> Sets:
+    """The rankings that saliencies give, by name: MoI, eq. 1, section 3.1 and appendix C.
 
     table   : as `saliencies` returns it, with `prior`, conditions "alone" and "pruned"
     fits    : "MoI" and "MoI, prior", as `fitted` returns them for the pruned orders; None fits them here
-    returns : "retriever"; "random" (one order, drawn from the seed and the question's place in the table); pointwise "QG" (question
-              given the passage), "Bayes saliency" (times the passage's own probability) and "LongLLMLingua"; "MoI" (the fit to random
-              prefixes, without the prior) and "MoI, prior"
-    source  : MoI, eq. 1, section 3.1 and appendix C
+    returns : "retriever"; "random" (one order, drawn from the seed and the question's place in the table); pointwise "QG" (question given
+              the passage), "Bayes saliency" (times the passage's own probability) and "LongLLMLingua"; the "MoI" fits
     """
-    names = ("retriever", "random", "QG", "Bayes saliency", "LongLLMLingua")
-    rankings: dict[str, dict[str, list[list[int]]]] = {name: {} for name in names}
+    orders = {}
     for number, (name, part) in enumerate(table[table["condition"] == ALONE].groupby("id", sort=False)):
-        drawn = moi.random_orders(size, 1, rng=[seed, number, 2])[0]
-        scores = (part["query"], part["query"] + part["passages"], part["information"])
-        orders = (np.arange(size), drawn, *(moi.rerank(values.to_numpy()) for values in scores))
-        for way, order in zip(names, orders, strict=True):
-            rankings[way][name] = [order.tolist()]
+        scores = {"QG": part["query"], "Bayes saliency": part["query"] + part["passages"]}
+        scores["LongLLMLingua"] = part["information"]
+        orders[name] = {"retriever": [list(range(size))]}
+        orders[name]["random"] = moi.random_orders(size, 1, rng=[seed, number, 2]).tolist()
+        orders[name] |= {way: [moi.rerank(values).tolist()] for way, values in scores.items()}
     if fits is None:
         how = {"size": size, "starts": 4, "seed": seed}
-        fits = {"MoI": fitted(table, PRUNED, **how), "MoI, prior": fitted(table, PRUNED, prior=True, **how)}
-    return rankings | {way: ranked(fit) for way, fit in fits.items()}
+        fits = {way: measure.fitted(table, PRUNED, prior=way != "MoI", **how) for way in ("MoI", "MoI, prior")}
+    return pd.DataFrame.from_dict(orders, orient="index").to_dict() | {
+        way: measure.ranked(fit) for way, fit in fits.items()
+    }
 
 
 def sequential(reader: LanguageModel, questions: Sequence[Question], shown: Shown, *, prompt: Prompt) -> Orders:
@@ -68,14 +54,13 @@ def sequential(reader: LanguageModel, questions: Sequence[Question], shown: Show
     source : MoI, eq. 2 and appendix C (Merth et al. 2024). Deviation: the second factor there is given all N passages, the one in question
              among them; here it is given those chosen before
     """
+    size = len(shown[questions[0].id])
     chosen: dict[str, list[int]] = {question.id: [] for question in questions}
-    size = max(len(shown[name]) for name in chosen)
     for _ in range(size - 1):
         tried = {name: [[*order, p] for p in range(size) if p not in order] for name, order in chosen.items()}
-        table = saliencies(reader, questions, shown, {"next": tried}, prompt=prompt)
-        table["score"] = table["query"] + table["passages"]
-        for name, part in table.groupby("id", sort=False):
-            chosen[name] = parse(part.sort_values("score", ascending=False, kind="stable")["order"].iloc[0])
+        table = measure.saliencies(reader, questions, shown, {"next": tried}, prompt=prompt)
+        best = (table["query"] + table["passages"]).groupby(table["id"], sort=False).idxmax()
+        chosen = {name: measure.parse(table["order"][row]) for name, row in best.items()}
     return {name: [[*order, *(p for p in range(size) if p not in order)]] for name, order in chosen.items()}
 
 
@@ -85,7 +70,7 @@ def listwise(
     """The rankings that a model writes when it is shown the passages with numbers, in each of the orders.
 
     prompt  : with the slots question and passages
-    returns : columns id, run, order (the ranking, in the retriever's numbers) and missing, repeated, out_of_range
+    returns : columns id, run, order (in the retriever's numbers) and the repairs of `parse_listwise`
     source  : RankGPT (Sun et al. 2023), in our words; several orders: permutation self-consistency (Tang et al. 2024)
     """
     keys = [(question, run, order) for question in questions for run, order in enumerate(orders[question.id])]
@@ -96,7 +81,8 @@ def listwise(
     rows = []
     for (question, run, order), [said] in zip(keys, asker.generate(texts, max_new_tokens=30), strict=True):
         places, repairs = parse_listwise(said.text, len(order))
-        rows.append({"id": question.id, "run": run, "order": label([order[place] for place in places])} | repairs)
+        ranking = measure.label(order[place] for place in places)
+        rows.append({"id": question.id, "run": run, "order": ranking} | repairs)
     return pd.DataFrame(rows)
 
 
@@ -105,8 +91,7 @@ def parse_listwise(reply: str, n: int) -> tuple[list[int], dict[str, int]]:
 
     returns : every passage once, best first; and how many are "missing" (they follow in the retriever's order), "repeated" (the first time
               counts) and "out_of_range" (left out)
-    source  : the rules of RankGPT (Sun et al. 2023). Deviation: where the reply has a number in square brackets only such numbers count;
-              there every digit does, that of "the 3 passages" too
+    source  : RankGPT (Sun et al. 2023). Deviation: of a reply with a number in square brackets only such numbers count; there every digit
 
     >>> parse_listwise("Of the 4 passages: [3] > [7] > [3]", 4)
     ([2, 0, 1, 3], {'missing': 3, 'repeated': 1, 'out_of_range': 1})
@@ -124,8 +109,8 @@ def parse_listwise(reply: str, n: int) -> tuple[list[int], dict[str, int]]:
 def kemeny(rankings) -> np.ndarray:
     """The ranking that disagrees with the given ones on the fewest pairs of passages; of several the first in dictionary order.
 
-    rankings : (m, n) int, each row a permutation of 0 .. n - 1, best first; n at most MOST_FOR_KEMENY
-    source   : permutation self-consistency (Tang et al. 2024), whose centre of the rankings is Kemeny's (1959), by trying all
+    rankings : (m, n) int, each row a permutation of 0 .. n - 1, best first; n at most MOST_FOR_KEMENY, as all are tried
+    source   : Kemeny (1959), the centre of permutation self-consistency (Tang et al. 2024)
 
     >>> kemeny([[0, 1, 2], [1, 2, 0], [1, 0, 2]])
     array([1, 0, 2])
@@ -148,10 +133,9 @@ def borda(rankings) -> np.ndarray:
 
 
 def reciprocal_rank_fusion(rankings, *, k: float = 60) -> np.ndarray:
-    """The passages by the sum of 1 / (k + place) over the rankings, places from 1; rankings as in `kemeny`, of any n.
+    """The passages by the sum of 1 / (k + place) over the rankings, places from 1 (Cormack et al. 2009); rankings as in `kemeny`, of any n.
 
-    k      : 0 and above; the larger, the less the first places count for
-    source : Cormack et al. 2009. Sums are rounded once, so that passages with the same places tie whatever the order of the rankings
+    k : 0 and above; the larger, the less the first places count for. Sums are rounded once, so that ties are ties in any order of rankings
 
     >>> reciprocal_rank_fusion([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
     array([0, 1, 2])
@@ -161,27 +145,24 @@ def reciprocal_rank_fusion(rankings, *, k: float = 60) -> np.ndarray:
 
 
 def votes(table: pd.DataFrame, questions: Sequence[Question]) -> pd.DataFrame:
-    """Self-consistency: the reply that most cyclic orders give, compared in normalised form, the earliest of equally frequent ones.
+    """Self-consistency (Wang et al. 2023): the reply that most cyclic orders give in normalised form, of equals the earliest.
 
-    table   : as `measures.moi.answered` returns it
-    returns : rows of the same form, order "votes" and gold 0, as there is no order
-    source  : Wang et al. 2023, over orders as in MoI, appendix C, which takes 30 random ones
+    table   : as `measures.moi.answered` returns it; the result has its form, with order "votes" and gold 0, as there is no order
+    source  : MoI, appendix C, takes 30 random orders
     """
     by_id, rows = {question.id: question for question in questions}, []
     for name, part in table[table["condition"] == CYCLIC].sort_values("run").groupby("id", sort=False):
         plain = part["reply"].map(answers.normalize)
-        best = Counter(plain).most_common(1)[0][0]  # of equal counts the first met
+        first = part["reply"][plain == mode(plain)].iloc[0]  # of equal counts `mode` takes the first met
         row = {"id": name, "condition": VOTES, "run": 0, "order": "votes", "gold": 0.0}
-        rows.append(row | judged(part["reply"][plain == best].iloc[0], by_id[name]))
+        rows.append(row | measure.judged(first, by_id[name]))
     return pd.DataFrame(rows)
 
 
 def _places(rankings) -> np.ndarray:
     """(m, n): the place from 0 of each passage in each ranking; ValueError if a row is no permutation."""
     rankings = checks.numbers("rankings", rankings, dimensions=2)
-    wrong = (np.sort(rankings, axis=1) != np.arange(rankings.shape[1])).any(axis=1)
-    if wrong.any():
-        raise ValueError(
-            f"rankings must each hold 0 to {rankings.shape[1] - 1} once; got {rankings[wrong][0].tolist()}"
-        )
+    wrong = rankings[(np.sort(rankings, axis=1) != np.arange(rankings.shape[1])).any(axis=1)]
+    if len(wrong):
+        raise ValueError(f"rankings must each hold 0 to {rankings.shape[1] - 1} once; got {wrong[0].tolist()}")
     return np.argsort(rankings, axis=1)
