@@ -1,7 +1,7 @@
 """From files to questions and passages.
 
-Each row of a file is checked (`DataError` names file, row and field, and quotes nothing), brought to one form for all
-data sets, and held in a `datasets.Dataset` with that form's types, in memory. `load` turns it into `Question` objects.
+Each row of a file is checked (`DataError` names file, row and field, and quotes nothing) and brought to one form for all
+data sets, which a `datasets.Dataset` holds in memory; `load` turns that into `Question` objects.
 """
 
 import hashlib

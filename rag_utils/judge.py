@@ -11,10 +11,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, FiniteFloat
+from pydantic import Field, FiniteFloat
 
 from rag_utils import retrieve
 from rag_utils.answers import normalize
@@ -32,6 +32,7 @@ FOLDS = 5
 THRESHOLD = 0.5
 DECIMALS = 4  # of a probability: the digits that every machine agrees on
 LABELS = ("contradiction", "neutral", "entailment")
+Texts = Sequence[str]
 MAX_TOKENS = 512  # of premise and hypothesis together, unless the model reads fewer
 
 
@@ -43,7 +44,7 @@ class Judge(ABC):
     """What says whether two answers mean the same."""
 
     @abstractmethod
-    def equivalent(self, questions: Sequence[str], left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+    def equivalent(self, questions: Texts, left: Texts, right: Texts) -> np.ndarray:
         """P(the two answers mean the same) of n pairs, (n,) floats, symmetric in left and right; `THRESHOLD` parts yes from no.
 
         raises : ValueError if one is no filled list of strings, or the lengths differ
@@ -62,12 +63,6 @@ def load_judge(profile: str | profiles.Profile = "embedded") -> Judge:
     return NliJudge(loaded.model, loaded.tokenizer, batch_tokens=profile.batch_tokens)
 
 
-def _these_features(names: tuple[str, ...]) -> tuple[str, ...]:
-    if names != FEATURES:
-        raise ValueError(f"should be for the features {', '.join(FEATURES)}")
-    return names
-
-
 class Fit(Form):
     """One fitted logistic regression: logit = intercept + coefficients . features."""
 
@@ -79,7 +74,7 @@ class Fit(Form):
 class Coefficients(Form):
     """What `training/judge.py` writes: a fit on everything, and per fold a fit on all other folds."""
 
-    features: Annotated[tuple[str, ...], AfterValidator(_these_features)]
+    features: tuple[tuple(Literal[name] for name in FEATURES)]
     scale: tuple[(Annotated[FiniteFloat, Field(gt=0)],) * len(FEATURES)]  # standard deviation of each feature
     everything: Fit
     folds: tuple[(Fit,) * FOLDS]
@@ -104,12 +99,10 @@ def fold(question: str) -> int:
 def load_coefficients(path: Path = COEFFICIENTS) -> Coefficients:
     """The coefficients in that file; JudgeError names file and field if it is absent, cut short or not for these features."""
     mend = "get it back with git, or write it with training/judge.py"
-    return document(Path(path), Coefficients, mend=mend, error=JudgeError)
+    return document(path, Coefficients, mend=mend, error=JudgeError)
 
 
-def design(
-    questions: Sequence[str], left: Sequence[str], right: Sequence[str], *, encode: retrieve.Encoder
-) -> np.ndarray:
+def design(questions: Texts, left: Texts, right: Texts, *, encode: retrieve.Encoder) -> np.ndarray:
     """The numbers that the regression sees, one row per pair of answers, one column per name in `FEATURES`.
 
     The last two are cosines of embeddings: of "question? answer", left against right; and of the two answers with what they owe to the
@@ -147,7 +140,7 @@ class EmbeddedJudge(Judge):
         self.coefficients = coefficients or load_coefficients()
         self._encode = encode
 
-    def equivalent(self, questions: Sequence[str], left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+    def equivalent(self, questions: Texts, left: Texts, right: Texts) -> np.ndarray:
         """P(the two answers mean the same), rounded to four decimals, exactly symmetric.
 
         Answers with the same words (`words`) have one probability, the share that people found right; a blank answer and one that is not
@@ -187,11 +180,10 @@ class NliJudge(Judge):
         self.model, self.tokenizer, self.batch_tokens = model, tokenizer, batch_tokens
         self.columns = label_columns(model.config.id2label)
 
-    def entailment(self, questions: Sequence[str], premises: Sequence[str], hypotheses: Sequence[str]) -> np.ndarray:
+    def entailment(self, questions: Texts, premises: Texts, hypotheses: Texts) -> np.ndarray:
         """P(contradiction), P(neutral), P(entailment) of the hypothesis given the premise, both as answers to the question.
 
-        Each distinct (question, premise, hypothesis) is computed once; texts that are too long for the model together are cut, the longer
-        one first.
+        Each distinct case is computed once; of texts that are too long for the model together the longer one is cut first.
 
         returns : (n, 3) float, rows sum to 1
         raises  : ValueError as `Judge.equivalent`
@@ -221,7 +213,7 @@ class NliJudge(Judge):
         place = {call: row for row, call in enumerate(distinct)}
         return shares[[place[call] for call in calls]]
 
-    def equivalent(self, questions: Sequence[str], left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+    def equivalent(self, questions: Texts, left: Texts, right: Texts) -> np.ndarray:
         """P(entailment) of the two answers, the larger of the two ways of reading, as SePer's code has it."""
         _check(questions=questions, left=left, right=right)
         both = self.entailment([*questions, *questions], [*left, *right], [*right, *left])[:, 2]
@@ -236,9 +228,9 @@ def label_columns(id2label: dict[int, str]) -> list[int]:
     """
     column = {str(label).lower(): int(number) for number, label in id2label.items()}
     if sorted(column) != sorted(LABELS) or len(id2label) != len(LABELS):
-        got = ", ".join(map(str, id2label.values()))
+        got, wanted = ", ".join(map(str, id2label.values())), ", ".join(LABELS)
         raise JudgeError(
-            f"got a model with the labels {got}; wanted {', '.join(LABELS)} in any order, as MNLI's id2label"
+            f"got a model with the labels {got}; wanted {wanted} in any order, as id2label of MNLI has them"
         )
     return [column[label] for label in LABELS]
 

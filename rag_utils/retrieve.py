@@ -73,9 +73,8 @@ def _ids(name: str, ids: Sequence) -> list[str]:
     """Ids, if each comes once and is a string that files and other programs can hold."""
     for value in checks.texts(name, ids, least=0):
         if NO_ID.search(value):
-            raise ValueError(
-                f"{name} must be text without blanks at the ends, control characters or surrogates; got {value!r:.60}"
-            )
+            wanted = "text without blanks at the ends, control characters or surrogates"
+            raise ValueError(f"{name} must be {wanted}; got {value!r:.60}")
     return checks.distinct(name, ids)
 
 
@@ -93,9 +92,7 @@ def bm25(questions: Sequence[Question], pool: Pool, *, k: int) -> Run:
     return {question.id: {found.id: score for found, score in islice(best, k) if score} for question, best in ranked}
 
 
-def _ranked(
-    questions: Sequence[Question], pool: Pool, scored: Callable[..., Iterator[np.ndarray]]
-) -> Iterator[tuple[Question, Iterator[tuple[Passage, float]]]]:
+def _ranked(questions: Sequence[Question], pool: Pool, scored: Callable) -> Iterator[tuple[Question, Iterator]]:
     """Yield each question and its pool's passages with their scores, best first, equal ones in the order of the ids."""
     passages, allowed = _collect(questions, pool)
     for question, rows, scores in zip(questions, allowed, scored(questions, passages), strict=True):
@@ -138,9 +135,7 @@ def dense(questions: Sequence[Question], pool: Pool, *, k: int, encoder: Encoder
     return {question.id: {found.id: score for found, score in islice(best, k)} for question, best in ranked}
 
 
-def _cosines(
-    encode: Encoder | None, questions: Sequence[Question], passages: Sequence[Passage]
-) -> Iterator[np.ndarray]:
+def _cosines(encode: Encoder | None, questions: Sequence[Question], passages: Sequence[Passage]):
     """Yield, per question, the cosine with every passage."""
     import faiss
 
@@ -249,16 +244,15 @@ def hard_negatives(
     for question, best in _ranked(questions, pool, _bm25_scores):
         gold = {passage.id for passage in question.gold}
         sought = [answer for answer in question.answers if normalize(answer) not in ("yes", "no")]
-        candidates = (passage for passage, _ in best if passage.id not in gold)
-        if sought:
-            candidates = (passage for passage in candidates if not contains_answer(_searchable(passage), sought))
-        chosen[question.id] = tuple(islice(candidates, k))
+        others = (passage for passage, _ in best if passage.id not in gold)
+        without = (each for each in others if not (sought and contains_answer(_searchable(each), sought)))
+        chosen[question.id] = tuple(islice(without, k))
     few = [name for name, kept in chosen.items() if len(kept) < k]
     if few and short == "raise":
+        fewest = min(map(len, chosen.values()))
         raise ValueError(
-            f"{len(few)} of {len(chosen)} questions have fewer than k={k} passages that are neither gold nor hold an "
-            f"answer (fewest: {min(map(len, chosen.values()))}; first: {', '.join(few[:3])}); lower k, give a larger "
-            'pool, or pass short="keep"'
+            f"{len(few)} of {len(chosen)} questions have fewer than k={k} passages that are neither gold nor hold an answer "
+            f'(fewest: {fewest}; first: {", ".join(few[:3])}); lower k, give a larger pool, or pass short="keep"'
         )
     return chosen
 
@@ -311,9 +305,8 @@ def evaluate(run: Run, qrels: Qrels, metrics: Sequence[str]) -> dict[str, dict[s
     strict = {name: {passage: float(-i) for i, passage in enumerate(best)} for name, best in ranked.items()}
     values = {name: dict.fromkeys(judged, 0.0) for name in names}
     if strict:
-        answered = {name: judged[name] for name in strict}
         parsed = {ir_measures.parse_measure(name): name for name in names}
-        for result in ir_measures.iter_calc(list(parsed), answered, strict):
+        for result in ir_measures.iter_calc(list(parsed), {name: judged[name] for name in strict}, strict):
             values[parsed[result.measure]][result.query_id] = float(result.value)
     return values
 

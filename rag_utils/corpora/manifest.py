@@ -71,12 +71,11 @@ def locate(name: str) -> Path:
 
 def status() -> list[Status]:
     """One row per data set of the manifest, in its order; DataError as `locate`."""
-    rows = []
-    for name, entry in entries().items():
-        path = _found(_places(entry))
-        ok = None if path is None else _digest(path) == entry.sha256
-        rows.append(Status(name, path, ok, entry.rows, entry.licence))
-    return rows
+    places = {name: (entry, _found(_places(entry))) for name, entry in entries().items()}
+    return [
+        Status(name, path, path and _digest(path) == entry.sha256, entry.rows, entry.licence)
+        for name, (entry, path) in places.items()
+    ]
 
 
 def fetch(name: str) -> Path:
@@ -99,10 +98,9 @@ def fetch(name: str) -> Path:
     except CacheError as error:
         raise DataError(f"data set {name!r}: {error}") from error
     except OSError as error:
-        raise DataError(
-            f"data set {name!r}: cannot write {target}: {error.strerror or type(error).__name__}; make room there or "
-            f"set RAG_COMPANION_CACHE to a folder you can write to"
-        ) from error
+        reason = error.strerror or type(error).__name__
+        mend = "make room there or set RAG_COMPANION_CACHE to a folder you can write to"
+        raise DataError(f"data set {name!r}: cannot write {target}: {reason}; {mend}") from error
     return target
 
 
@@ -129,15 +127,12 @@ def _chunks(name: str, url: str) -> Iterator[bytes]:
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error  # a URLError holds the error of the socket
         reason = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
-        raise DataError(
-            f"data set {name!r}: no download from {url}: {reason}; go online and run it again, or set "
-            f"RAG_COMPANION_DATA to a folder that has the file"
-        ) from error
+        mend = "go online and run it again, or set RAG_COMPANION_DATA to a folder that has the file"
+        raise DataError(f"data set {name!r}: no download from {url}: {reason}; {mend}") from error
 
 
 def _entry(name: str) -> Entry:
-    known = entries()
-    return known[check_name("data set", name, known)]
+    return (known := entries())[check_name("data set", name, known)]
 
 
 def _places(entry: Entry) -> list[Path]:

@@ -10,9 +10,9 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
+from unittest.mock import patch
 
 import nbformat
 
@@ -114,8 +114,8 @@ def prepare(*, say=print) -> None:
 
 def verify(*words: str) -> int:
     """`experiments.verify` in a process of its own, for this package imports no experiment; its exit status."""
-    with _environment({"TQDM_DISABLE": "1"}):
-        return subprocess.run([sys.executable, "-m", "experiments.verify", *words], cwd=ROOT).returncode
+    command, environment = [sys.executable, "-m", "experiments.verify", *words], os.environ | {"TQDM_DISABLE": "1"}
+    return subprocess.run(command, cwd=ROOT, env=environment).returncode
 
 
 def seal(chapter: str, *, say=print) -> None:
@@ -128,12 +128,11 @@ def seal(chapter: str, *, say=print) -> None:
     """
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder, "trace.jsonl")
-        with _environment({recordings.TRACE: str(trace)}):
+        with patch.dict(os.environ, {recordings.TRACE: str(trace)}):
             run(chapter)
             if verify("--adopt", chapter, str(trace)) or verify("--recorded", chapter):
-                raise ChapterError(
-                    f"{chapter} is not sealed: a table cannot be copied, or its function returns another"
-                )
+                wrong = "a table cannot be copied, or its function returns another"
+                raise ChapterError(f"{chapter} is not sealed: {wrong}")
         if keys := recordings.traced(trace, chapter):
             say(f"{sealed.relative(recordings.seal(chapter, keys))}: {len(keys)} calls")
         else:
@@ -149,7 +148,7 @@ def _execute(chapter: str, given: dict, scratch: Path) -> None:
     for name in ("papermill", "asyncio"):  # they log what is raised, and the end of a kernel that Ctrl-C stopped
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        with _environment(settings):
+        with patch.dict(os.environ, settings):
             papermill.execute_notebook(
                 str(SOURCES / f"{chapter}.ipynb"),
                 str(scratch),
@@ -170,17 +169,6 @@ def _execute(chapter: str, given: dict, scratch: Path) -> None:
             command = ["rag-companion", "run", chapter, "--mode", "live", *own]
             said = f"{said.removesuffix('.')}. To compute it: {shlex.join(command)}"
         raise ChapterError(said) from error
-
-
-@contextmanager
-def _environment(settings: dict[str, str]):
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
 
 
 def _cleaned(notebook):

@@ -79,14 +79,13 @@ def _allowed(what: str, name: str, value, may: dict):
     if isinstance(value, dict):
         parts = {check_name(what, key, may): part for key, part in value.items()}
         return {key: _allowed(f"{what}, {key},", name, part, may[key]) for key, part in parts.items()}
-    if isinstance(value, str) and "from" not in may:
-        return _allowed_name(what, name, value, may)
-    if "from" in may:
-        low, high = may["from"], may["to"]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise ValueError(f"{what} must be from {low} to {high}, got {value!r}")
-        if isinstance(value, float) and isinstance(low, int):
-            raise ValueError(f"{what} must be a whole number from {low} to {high}, got {value!r}")
+    if "from" not in may:
+        return _allowed_name(what, name, value, may) if isinstance(value, str) else value
+    low, high = may["from"], may["to"]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise ValueError(f"{what} must be from {low} to {high}, got {value!r}")
+    if isinstance(value, float) and isinstance(low, int):
+        raise ValueError(f"{what} must be a whole number from {low} to {high}, got {value!r}")
     return value
 
 

@@ -19,6 +19,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from rag_utils.base import checks
 from rag_utils.base.names import check_name
 from rag_utils.engine.tree import Node
+from rag_utils.page.report import filled, ordered
 
 STYLE = Path(__file__).with_name("companion.mplstyle")
 # Okabe and Ito, with brown for their orange, yellow and sky blue, which are below 3 to 1 on white
@@ -97,7 +98,7 @@ def axis_label(quantity: str, unit: str, better: str) -> str:
     >>> axis_label("F1", "0-100", "higher")
     'F1 (0-100), higher is better'
     """
-    return f"{_text('quantity', quantity)} ({_text('unit', unit)}){BETTER[check_name('better', better, BETTER)]}"
+    return f"{filled('quantity', quantity)} ({filled('unit', unit)}){BETTER[check_name('better', better, BETTER)]}"
 
 
 def dot_interval(
@@ -158,11 +159,11 @@ def interval_lines(
         shift = 0.12 * nearest * (number - (len(names) - 1) / 2) / max(1, len(names) - 1)  # keeps intervals apart
         part = table[table["mark"] == name].sort_values(x)
         for numbers in part[["value", "low", "high"]].itertuples(index=False):
-            _ordered(*numbers)
+            ordered(*numbers)
         at = part[x].astype(float) + shift
         ax.plot(at, part["value"], **_point(*mark(name)), zorder=3)
         ax.vlines(at, part["low"], part["high"], color=mark(name)[0], linewidth=2, zorder=2)
-    ax.set(xlabel=_text("x_label", x_label), ylabel=_wrap_axis(axis_label(quantity, unit, better), 32))
+    ax.set(xlabel=filled("x_label", x_label), ylabel=_wrap_axis(axis_label(quantity, unit, better), 32))
     ax.set_xticks(places, [f"{place:g}" for place in places])
     if logarithmic:
         ax.set_yscale("log")
@@ -183,7 +184,7 @@ def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
     for node in root.walk():
         if node.children and node.ends:
             raise ValueError(f"texts must have ends of their own; text {node.ends[0]} is the beginning of another")
-        _text(f"the name of the segment from token {node.start} on", name(node))
+        filled(f"the name of the segment from token {node.start} on", name(node))
     leaves = [node for node in root.walk() if not node.children]
     shared = [node for node in root.walk() if node.children]
     longest = max(node.stop for node in leaves)
@@ -212,23 +213,16 @@ def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
 
 
 def _rows(ax: Axes, labels: Sequence[str], values: str, rows: str) -> None:
-    ax.set(xlabel=_wrap_axis(values, 40), ylabel=_text("rows", rows))
-    ax.set_yticks(range(len(labels)), [_wrap(label, 18) for label in labels])
+    ax.set(xlabel=_wrap_axis(values, 40), ylabel=filled("rows", rows))
+    ax.set_yticks(range(len(labels)), [fill(label, 18, break_long_words=False) for label in map(str, labels)])
     ax.set_ylim(len(labels) - 0.45, -0.55)  # the first row on top
     ax.grid(axis="y", visible=False)
 
 
 def _interval(ax: Axes, row: float, value: float, low: float, high: float, look: tuple) -> None:
-    _ordered(value, low, high)
+    ordered(value, low, high)
     ax.plot([low, high], [row, row], color=look[0], linewidth=2, solid_capstyle="butt", zorder=2)
     ax.plot([value], [row], **_point(*look), zorder=3)
-
-
-def _ordered(value: float, low: float, high: float) -> None:
-    for name, number in (("value", value), ("low", low), ("high", high)):
-        checks.number(name, number)
-    if low > high:
-        raise ValueError(f"wanted low <= high, got {low} and {high}")
 
 
 def _point(colour: str, marker: str | tuple) -> dict:
@@ -241,14 +235,10 @@ def _legend(ax: Axes, handles: Iterable[Line2D | Patch]) -> None:
     ax.legend(handles=list(handles), loc="lower right", bbox_to_anchor=(1, 1.01), ncols=2, borderaxespad=0)
 
 
-def _wrap(text: str, width: int) -> str:
-    return fill(str(text), width, break_long_words=False)
-
-
 def _wrap_axis(text: str, width: int) -> str:
     """The label of a value axis; where it does not fit on one line, the good direction has a line of its own."""
     what, _, way = text.rpartition(", ") if text.endswith(" is better") else (text, "", "")
-    return text if len(text) <= width else "\n".join(filter(None, (_wrap(what, width), way)))
+    return text if len(text) <= width else "\n".join(filter(None, (fill(what, width, break_long_words=False), way)))
 
 
 def _check_table(table: pd.DataFrame, columns: Sequence[str]) -> None:
@@ -258,9 +248,3 @@ def _check_table(table: pd.DataFrame, columns: Sequence[str]) -> None:
     keys = list(columns[:2])
     if (double := table[table.duplicated(keys)]).size:
         raise ValueError(f"wanted each {' and '.join(keys)} once, got {double[keys].iloc[0].to_dict()} twice")
-
-
-def _text(name: str, value: str) -> str:
-    if not checks.text(name, value).strip():
-        raise ValueError(f"{name} must be text for the axis; got {value!r}")
-    return value

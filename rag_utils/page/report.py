@@ -69,7 +69,7 @@ class Verdict:
 
     def __post_init__(self):
         check_name("verdict", self.verdict, VERDICTS)
-        _filled("why", self.why)
+        filled("why", self.why)
 
 
 def value_verdict(
@@ -235,18 +235,15 @@ def _cells(row: Comparison) -> tuple[str, ...]:
     return value, n, unparsed, printed, verdict, why
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """What a chapter's numbers depend on: pairs of a name and its lines. Made by `provenance`."""
-
-    rows: tuple[tuple[str, tuple[str, ...]], ...]
+class Provenance(dict):
+    """What a chapter's numbers depend on: name -> lines. Made by `provenance`."""
 
     def __repr__(self):
-        width = max(len(what) for what, _ in self.rows)
-        return "\n".join(f"{what:<{width}}  {'; '.join(lines)}" for what, lines in self.rows)
+        width = max(map(len, self))
+        return "\n".join(f"{what:<{width}}  {'; '.join(lines)}" for what, lines in self.items())
 
     def _repr_html_(self):
-        shown = [(escape(what), "<br>".join(map(escape, lines))) for what, lines in self.rows]
+        shown = [(escape(what), "<br>".join(map(escape, lines))) for what, lines in self.items()]
         body = "".join(f'<tr><th scope="row">{what}</th><td>{lines}</td></tr>' for what, lines in shown)
         head = '<tr><th scope="col">what</th><th scope="col">value</th></tr>'
         return f'<table class="provenance"><thead>{head}</thead><tbody>{body}</tbody></table>'
@@ -270,17 +267,15 @@ def provenance(**facts) -> Provenance:
     prompts  closed: 90bc; read: 1f3a
     """
     checks.listed("facts", list(facts))
-    return Provenance(tuple((name.replace("_", " "), _lines(name, value)) for name, value in facts.items()))
+    return Provenance({name.replace("_", " "): _lines(name, value) for name, value in facts.items()})
 
 
-def _lines(name: str, value) -> tuple[str, ...]:
-    if isinstance(value, Mapping):
-        lines = [f"{_scalar(name, key)}: {_scalar(name, value[key])}" for key in sorted(value, key=str)]
-    else:
-        lines = [_scalar(name, item) for item in (value if isinstance(value, list | tuple) else [value])]
-    if not lines:
+def _lines(name: str, value) -> list[str]:
+    if isinstance(value, Mapping | list | tuple) and not value:
         raise ValueError(f"{name}: wanted a value, got an empty {type(value).__name__}")
-    return tuple(lines)
+    if isinstance(value, Mapping):
+        return [f"{_scalar(name, key)}: {_scalar(name, value[key])}" for key in sorted(value, key=str)]
+    return [_scalar(name, item) for item in (value if isinstance(value, list | tuple) else [value])]
 
 
 def _scalar(name: str, value) -> str:
@@ -290,7 +285,7 @@ def _scalar(name: str, value) -> str:
         return str(int(value))
     if isinstance(value, Real):
         return repr(checks.number(name, value))
-    _filled(name, value)
+    filled(name, value)
     if _PATH.search(value):
         raise ValueError(f"{name}: got {value!r}, which looks like a path of one machine; wanted a name or a checksum")
     if _TIME.search(value):
@@ -316,14 +311,21 @@ def package_versions(names: Iterable[str]) -> dict[str, str]:
 
 def _numbers(estimate, kind: str) -> tuple[float, float, float, int]:
     """value, low, high, n of an estimate or difference, checked."""
-    fields = ("value", "low", "high")
-    value, low, high = (checks.number(f"{kind}.{field}", getattr(estimate, field, None)) for field in fields)
+    numbers = ordered(*(getattr(estimate, part, None) for part in ("value", "low", "high")), of=f"{kind}.")
+    return *numbers, checks.whole(f"{kind}.n", getattr(estimate, "n", None), least=1)
+
+
+def ordered(value, low, high, *, of: str = "") -> tuple[float, float, float]:
+    """An estimate with its interval, if these are numbers and low is not above high."""
+    named = {"value": value, "low": low, "high": high}
+    value, low, high = (checks.number(f"{of}{name}", number) for name, number in named.items())
     if low > high:
-        raise ValueError(f"{kind}: wanted low <= high, got {low} and {high}")
-    return value, low, high, checks.whole(f"{kind}.n", getattr(estimate, "n", None), least=1)
+        raise ValueError(f"wanted {of}low <= {of}high, got {low} and {high}")
+    return value, low, high
 
 
-def _filled(name: str, value) -> str:
+def filled(name: str, value) -> str:
+    """A text with something in it."""
     if not checks.text(name, value).strip():
         raise ValueError(f"{name} must hold at least one word; got {value!r}")
     return value

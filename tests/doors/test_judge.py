@@ -355,7 +355,7 @@ def change(content: dict, *path, to=None) -> bytes:
         (lambda content: change(content, "everything", "coefficients", 3), "everything.coefficients.15: missing"),
         (lambda content: change(content, "everything", "intercept", to="1"), "everything.intercept"),
         (lambda content: change(content, "everything", "same", to=0.5), "everything.same"),
-        (lambda content: change(content, "features", 0, to="recalled"), "should be for the features contained, recall"),
+        (lambda content: change(content, "features", 0, to="recalled"), "features.0: Input should be 'contained'"),
         (lambda content: change(content, "questions", 0, to="who wrote it"), "questions"),
     ],
 )

@@ -177,7 +177,7 @@ def test_a_prefix_tree_is_the_same_twice_and_not_cut_off():
 def test_a_prefix_tree_that_cannot_be_drawn_is_refused():
     with pytest.raises(ValueError, match="text 0 is the beginning of another"):
         tree_of([[1, 2], [1, 2, 3]])
-    with pytest.raises(ValueError, match="must be text for the axis; got ' '"):
+    with pytest.raises(ValueError, match="must hold at least one word; got ' '"):
         tree_of(name=lambda node: " ")
 
 
