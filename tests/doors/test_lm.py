@@ -166,12 +166,12 @@ def test_the_embedded_reader_draws_the_same_in_any_company():
 
     def replies(prompts, n, budget):
         model = lm.LanguageModel(loaded, profile.model_copy(update={"batch_tokens": budget}), mode="fresh")
-        return model.generate(prompts, n=n, temperature=1.0, max_new_tokens=12, seed=5)
+        return model.generate(prompts, n=n, temperature=1.0, max_new_tokens=8, seed=5)
 
     read = templates.load("read_plain")
-    asked = [read.fill(question=one.text, documents=[one.gold[0].text]) for one in data.load("companion")[:8]]
-    together = replies(asked, 6, 16384)
-    for budget, order, n in [(16384, [5], 6), (300, [2, 7, 0], 2), (900, [1, 3, 4, 6], 1)]:
+    asked = [read.fill(question=one.text, documents=[one.gold[0].text]) for one in data.load("companion")[:5]]
+    together = replies(asked, 4, 16384)
+    for budget, order, n in [(16384, [3], 4), (300, [2, 4, 0], 2), (900, [1, 3, 4], 1)]:
         alone = replies([asked[i] for i in order], n, budget)
         assert bits(alone) == bits([together[i][:n] for i in order])
 
@@ -456,13 +456,21 @@ def test_a_deberta_judge_loads_with_its_own_label_order(tmp_path):
     assert loaded.model.config.id2label[0] == "ENTAILMENT"
 
 
-@pytest.mark.parametrize("name", ["laptop", "workstation", "paper"])
-def test_a_hub_profile_without_the_hub_is_one_clear_sentence(name, monkeypatch):
+def test_a_hub_profile_without_the_hub_is_one_clear_sentence(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    code = f"from rag_utils import lm\ntry:\n    lm.load({name!r}, revision='v9')\nexcept Exception as e:\n    print(type(e).__name__, e)"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
-    assert said.startswith("WeightsError") and "\n" not in said
-    assert profiles.PROFILES[name].reader in said and "revision v9" in said and "embedded" in said
+    names = ["laptop", "workstation", "paper"]
+    code = f"""
+from rag_utils import lm
+for name in {names}:
+    try:
+        lm.load(name, revision="v9")
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    for name, said in zip(names, done.stdout.splitlines(), strict=True):
+        assert said.startswith("WeightsError")
+        assert profiles.PROFILES[name].reader in said and "revision v9" in said and "embedded" in said
 
 
 def test_unknown_names_come_with_near_ones(llama):
@@ -488,8 +496,8 @@ def test_a_pickled_model_is_refused(tmp_path, llama):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", ["generate", "log_likelihood"])
-def test_ten_thousand_calls_run_in_the_memory_of_two_hundred(tmp_path, operation):
-    """In processes of their own; keys and values of all texts at once would take 2.6 GB."""
+def test_thousands_of_calls_run_in_the_memory_of_two_hundred(tmp_path, operation):
+    """In a process of its own; keys and values of all texts at once would take 650 MB."""
     shape = {"hidden_size": 128, "intermediate_size": 128, "num_hidden_layers": 8, "num_key_value_heads": 4}
     tiny.llama(tmp_path / "model", spread=0.1, shape=shape)
     code = (
@@ -497,15 +505,12 @@ def test_ten_thousand_calls_run_in_the_memory_of_two_hundred(tmp_path, operation
         "from rag_utils import lm\n"
         "from rag_utils.engine.profiles import Profile\n"
         f"reader = lm.load(Profile(name='tiny', reader={str(tmp_path / 'model')!r}, batch_tokens=4096), mode='fresh')\n"
-        "texts = [f'{i * 7919 % 10007:05d} and a question after it' for i in range(int(sys.argv[1]))]\n"
-        "if sys.argv[2] == 'generate': reader.generate(texts, max_new_tokens=2)\n"
-        "else: reader.log_likelihood(texts, [' yes'] * len(texts))\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+        "for calls in (200, 2500):\n"
+        "    texts = [f'{i * 7919 % 10007:05d} and a question after it' for i in range(calls)]\n"
+        "    if sys.argv[1] == 'generate': reader.generate(texts, max_new_tokens=2)\n"
+        "    else: reader.log_likelihood(texts, [' yes'] * len(texts))\n"
+        "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
     )
-    peak = {}
-    for calls in (200, 10_000):
-        done = subprocess.run(
-            [sys.executable, "-c", code, str(calls), operation], capture_output=True, text=True, check=True
-        )
-        peak[calls] = int(done.stdout)
-    assert peak[10_000] - peak[200] < 200, peak  # MB: the texts, their tree and the replies
+    done = subprocess.run([sys.executable, "-c", code, operation], capture_output=True, text=True, check=True)
+    few, many = map(int, done.stdout.split())
+    assert many - few < 150, (few, many)  # MB: the texts, their tree and the replies
