@@ -182,13 +182,18 @@ def _encoded(texts: list[str], **options):
         return model.encode(texts, show_progress_bar=False, **options)
 
 
+@cache
 def encoder() -> Encoder:
-    """all-MiniLM-L6-v2 as a function: list of texts -> (n, 384) float32, rows of length 1; raises EncoderError."""
+    """all-MiniLM-L6-v2 as a function: list of texts -> (n, 384) float32, rows of length 1; raises EncoderError.
+
+    It remembers what it embedded, in this process: a corpus that several searches share is embedded once.
+    """
     sentence_model()
+    remembered = remembering(lambda texts: _encoded(texts, normalize_embeddings=True))
 
     def encode(texts: Sequence[str]) -> np.ndarray:
         texts = checks.texts("texts", texts, least=0)
-        return _encoded(texts, normalize_embeddings=True) if texts else np.zeros((0, 384), dtype=np.float32)
+        return remembered(texts) if texts else np.zeros((0, 384), dtype=np.float32)
 
     return encode
 

@@ -238,7 +238,7 @@ class Material:
 
     @cached_property
     def encode(self) -> retrieve.Encoder:
-        return retrieve.remembering(retrieve.encoder())
+        return retrieve.encoder()
 
     @cached_property
     def ways(self) -> dict[str, list[Passage]]:

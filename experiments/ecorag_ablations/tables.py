@@ -48,7 +48,7 @@ LABELS = {
 
 def named_scores() -> Callable[[str], ecorag.Score]:
     """From the name of a score to the score; what is embedded is remembered by all of them."""
-    encode = retrieve.remembering(retrieve.encoder())
+    encode = retrieve.encoder()
 
     @cache
     def score(name: str) -> ecorag.Score:
