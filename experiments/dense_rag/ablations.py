@@ -5,8 +5,8 @@ are `refinements`, `chunks` and `sweeps`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,13 @@ import pandas as pd
 from experiments import asking, benchmarks
 from experiments.dense_rag import contexts
 from experiments.dense_rag.contexts import SEMANTIC, WHOLE
-from rag_utils import answers, data, judge, prompts, retrieve
+from rag_utils import answers, data, judge, retrieve
 from rag_utils.data import Passage, Question
 from rag_utils.engine.tree import prefix_tree, size
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import dense as measure
 from rag_utils.measures.dense import Asked, Outcome, Settings, Supply, Tables
+from rag_utils.prompts import load as load_prompt
 
 CHAPTER, COMPANION = "05_dense_rag", "companion"
 VARIANTS = {
@@ -38,10 +39,10 @@ def rules(half: float, *, threshold: float = 0.2, doubling: bool = False) -> dic
     half      : nats that half of the first contexts exceed: a decision that needs no label
     threshold : nats of DENSE below which the replies agree
     doubling  : whether certain chunks are refilled without limit too, which up to doubles the context in each round
-    returns   : "word" ends when the replies agree or the asked model says that the context is enough; "half" when they agree or the
-              model is as sure of that as for half of the first contexts; "and" only if both (DENSE, Algorithm 3, line 13); "no limit" is
-              "half" with contexts of any length (line 39); "printed" is Algorithm 3 in all of this, lines 8 to 12 too. What would be the
-              same as under another rule is left out
+    returns   : "word" ends when the replies agree or the asked model says that the context is enough; "half" when they agree or it is as
+                sure of that as for half of the first contexts; "and" only if both (DENSE, Algorithm 3, line 13); "no limit" is "half" with
+                contexts of any length (line 39); "printed" is Algorithm 3 in all of this, lines 8 to 12 too. What would be the same as
+                under another rule is left out
     """
 
     def of(*names: str, **options) -> dict[str, dict]:
@@ -60,135 +61,97 @@ def rules(half: float, *, threshold: float = 0.2, doubling: bool = False) -> dic
 
 def of_first(table: Asked, supplied: Sequence[Supply]) -> dict:
     """Question id -> what one of the `Tables` says of its first context."""
-    keys = {supply.question.id: (supply.question.id, supply.texts()) for supply in supplied}
-    table.fill(list(keys.values()))
-    return {name: table[key] for name, key in keys.items()}
+    keys = [(supply.question.id, supply.texts()) for supply in supplied]
+    table.fill(keys)
+    return {name: table[name, context] for name, context in keys}
 
 
 # --- what it is worth and what it costs ------------------------------------------------------------
 
 
-def rows(questions: Sequence[Question], said: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
-    """What each reply is worth.
-
-    said    : condition -> question id -> reply
-    returns : columns id, condition, one per answer metric (0 .. 1), unparsable (1 if nothing is left of the reply)
-    """
-    by_id = {question.id: question for question in questions}
-    return pd.DataFrame(
-        {"id": name, "condition": condition}
-        | {score: metric(reply, list(by_id[name].answers)) for score, metric in answers.METRICS.items()}
-        | {"unparsable": int(not answers.normalize(reply))}
-        for condition, replies in said.items()
-        for name, reply in replies.items()
-    )
+def rows(supplied: Sequence[Supply], replies: Asked, condition: str) -> pd.DataFrame:
+    """What the reply to each first context is worth: columns id, condition, one per answer metric, unparsable (nothing is left of it)."""
+    said = of_first(replies, supplied)
+    return pd.DataFrame(_worth(supply.question, said[supply.question.id], condition) for supply in supplied)
 
 
-def cost(
-    reader: LanguageModel, supplied: Sequence[Supply], outcomes: Mapping[str, Outcome], settings: Settings
-) -> pd.DataFrame:
-    """What each question asked of a model.
+def _worth(question: Question, reply: str, condition: str) -> dict:
+    scores = {name: metric(reply, list(question.answers)) for name, metric in answers.METRICS.items()}
+    return {"id": question.id, "condition": condition} | scores | {"unparsable": int(not answers.normalize(reply))}
 
-    outcomes : question id -> Outcome
-    returns  : columns id, k, rounds, rephrasings (distinct chunks), replies (distinct contexts), entailments (both ways, all pairs of every
-               DENSE and one pair for each chunk left out), tokens (every context read in full), distinct (common beginnings read once),
-               alone (the first context only)
-    source   : DENSE, appendix L
-    """
-    by_id, table = {supply.question.id: supply for supply in supplied}, []
-    for name, outcome in outcomes.items():
-        supply, steps = by_id[name], outcome.refinement.rounds
-        encoded = [
-            reader.encode(measure.shown(reader, settings, supply.question.text, context)) for context in outcome.read
-        ]
-        left_out = sum(role != "certain" for step in steps for role in step.roles)
-        row = {"id": name, "k": len(supply.first), "rounds": len(steps)}
-        row |= {"rephrasings": len({number for step in steps for number in step.context}), "replies": len(encoded)}
-        row["entailments"] = sum(len(step.context) * (len(step.context) + 1) for step in steps) + 2 * left_out
-        row |= {"tokens": sum(map(len, encoded)), "distinct": size(prefix_tree(encoded)), "alone": len(encoded[0])}
-        table.append(row)
-    return pd.DataFrame(table)
+
+def cost(reader: LanguageModel, settings: Settings, supply: Supply, outcome: Outcome) -> dict[str, int]:
+    """What a question asked of a model: DENSE, appendix L."""
+    steps = outcome.refinement.rounds
+    encoded = [reader.encode(settings.shown(reader, supply.question.text, context)) for context in outcome.read]
+    left_out = sum(role != "certain" for step in steps for role in step.roles)
+    return {
+        "k": len(supply.first),
+        "rounds": len(steps),
+        "rephrasings": len({number for step in steps for number in step.context}),
+        "replies": len(encoded),
+        # both ways: all pairs of every DENSE, and one pair for each chunk left out
+        "entailments": sum(len(step.context) * (len(step.context) + 1) for step in steps) + 2 * left_out,
+        "tokens": sum(map(len, encoded)),  # every context read in full
+        "distinct": size(prefix_tree(encoded)),  # common beginnings read once
+        "alone": len(encoded[0]),  # the first context only
+    }
 
 
 def of_outcomes(
-    reader: LanguageModel,
-    supplied: Sequence[Supply],
-    outcomes: Mapping[str, Outcome],
-    settings: Settings,
-    *,
-    condition: str,
+    material: "Material", supplied: Sequence[Supply], outcomes: Mapping[str, Outcome], condition: str
 ) -> pd.DataFrame:
-    """`rows` and `cost` of outcomes, and what became of each context.
+    """What the reply to each supplied question is worth, as in `rows`; what became of its context; and `cost`.
 
-    returns : further columns dense (nats, of the first context), after (of the one that was used), added (chunks in it that were not in
-              the first), chunks (in it), ended (as in `dense.Refinement`)
+    outcomes : question id -> Outcome
     """
-    questions = [supply.question for supply in supplied]
-    part = rows(questions, {condition: {name: outcome.reply for name, outcome in outcomes.items()}})
-    ways = [outcomes[name].refinement for name in part["id"]]
-    part["dense"] = [way.rounds[0].entropy for way in ways]
-    part["after"] = [way.rounds[way.best].entropy for way in ways]
-    part["added"] = [len({*way.context} - {*way.rounds[0].context}) for way in ways]
-    part["chunks"] = [len(way.context) for way in ways]
-    part["ended"] = [way.ended for way in ways]
-    return part.merge(cost(reader, supplied, outcomes, settings), on="id")
+    by_id, table = {supply.question.id: supply for supply in supplied}, []
+    for supply, outcome in [(by_id[name], outcome) for name, outcome in outcomes.items() if name in by_id]:
+        way, start = outcome.refinement, outcome.refinement.rounds[0]
+        row = _worth(supply.question, outcome.reply, condition)
+        row |= {"dense": start.entropy, "after": way.rounds[way.best].entropy}  # nats
+        row |= {"added": len({*way.context} - {*start.context}), "chunks": len(way.context), "ended": way.ended}
+        table.append(row | cost(material.reader, material.settings, supply, outcome))
+    return pd.DataFrame(table)
 
 
-def tabulated(
-    reader: LanguageModel,
-    cut: Mapping[str, Sequence[Supply]],
-    tables: Tables,
-    settings: Settings,
-    *,
-    only: Sequence[str] | None = None,
-    doubling: bool = False,
-    few: int | None = None,
-) -> pd.DataFrame:
+def tabulated(material: "Material", tables: Tables, *, only: Sequence[str] | None = None) -> pd.DataFrame:
     """Every way of cutting, and every variant of the refinement for the questions that are uncertain with WHOLE.
 
-    cut      : way of cutting -> the questions with their chunks; WHOLE and SEMANTIC among them
-    only     : the `rules` to run; None: all
-    doubling : as in `rules`
-    few      : rows of the first questions only; when a context is enough is decided on all
-    returns  : `of_outcomes` for WHOLE, SEMANTIC and every variant, `rows` for other ways, with the columns run (the rule; "none": nothing
-               is refined), uncertain (0 or 1), and, for ways of cutting, holds (an answer is in the first context) and length (its tokens),
-               and for SEMANTIC and uncertain questions nats, by which the asked model finds the first context enough
+    only    : the `rules` to run; None: all
+    returns : `of_outcomes` for WHOLE, SEMANTIC and every variant, `rows` for other ways, with the columns run (the rule; "none": nothing is
+              refined), uncertain (0 or 1), and, for ways of cutting, holds (an answer is in the first context) and length (its tokens), and
+              for SEMANTIC and uncertain questions nats, by which the asked model finds the first context enough
     """
+    cut, few, threshold, parts = material.cut, material.few, material.how["threshold"], []
     first = {way: measure.understood(cut[way], tables) for way in (WHOLE, SEMANTIC)}
     entropy = {name: outcome.refinement.rounds[0].entropy for name, outcome in first[WHOLE].items()}
-    again = [supply for supply in cut[SEMANTIC] if entropy[supply.question.id] > settings.threshold]
-    nats, parts = of_first(tables.enough, again), []
-    ids = {supply.question.id for supply in cut[WHOLE][:few]}
+    unsure = [supply for supply in cut[SEMANTIC] if entropy[supply.question.id] > threshold]
+    nats = of_first(tables.enough, unsure)
     for way, supplied in cut.items():
         supplied = supplied[:few]
-        if way in first:
-            outcomes = {name: outcome for name, outcome in first[way].items() if name in ids}
-            part = of_outcomes(reader, supplied, outcomes, settings, condition=way)
-        else:
-            part = rows([supply.question for supply in supplied], {way: of_first(tables.replies, supplied)})
-        part["holds"] = part["id"].map(contexts.holds(supplied))
-        lengths = {supply.question.id: sum(map(reader.count_tokens, supply.texts())) for supply in supplied}
-        part["length"] = part["id"].map(lengths)
+        known = way in first
+        part = of_outcomes(material, supplied, first[way], way) if known else rows(supplied, tables.replies, way)
+        lengths = {one.question.id: sum(map(material.reader.count_tokens, one.texts())) for one in supplied}
+        part["holds"], part["length"] = part["id"].map(contexts.holds(supplied)), part["id"].map(lengths)
         if way == SEMANTIC:
             part["nats"] = part["id"].map(nats)
         parts.append(part.assign(run="none"))
     half = float(np.median(list(nats.values()) or [0]))
-    again = [supply for supply in again if supply.question.id in ids]
-    for rule, variants in rules(half, threshold=settings.threshold, doubling=doubling).items():
-        if not again or (only is not None and rule not in only):
-            continue
-        outcomes = measure.refined(again, variants, tables)
-        for variant in variants:
-            of = {name: outcome for (name, other), outcome in outcomes.items() if other == variant}
-            parts.append(of_outcomes(reader, again, of, settings, condition=variant).assign(run=rule))
+    unsure = [supply for supply in unsure if supply.question.id in set(parts[0]["id"])]
+    for rule, variants in rules(half, threshold=threshold, doubling=material.dataset != COMPANION).items():
+        if unsure and (only is None or rule in only):
+            outcomes = measure.refined(unsure, variants, tables)
+            for variant in variants:
+                of = {name: outcome for (name, other), outcome in outcomes.items() if other == variant}
+                parts.append(of_outcomes(material, unsure, of, variant).assign(run=rule))
     table = pd.concat(parts, ignore_index=True)
-    return table.assign(uncertain=table["id"].map(lambda name: int(entropy[name] > settings.threshold)))
+    return table.assign(uncertain=(table["id"].map(entropy) > threshold).astype(int))
 
 
 # --- experiments -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Material:
     """A data set, who is asked about it, and its documents, cut in every way.
 
@@ -196,89 +159,41 @@ class Material:
     prompts : read, closed, rephrase and sufficient, by name
     how     : k, threshold, tau, max_tokens and max_new_tokens: chunks to begin with, nats of DENSE up to which a question is certain,
               least cosine of neighbouring sentences of a chunk, most tokens of a semantic chunk and of a reply
-    few     : refine the first questions only
+    few     : refine the first questions only; when a context is enough is decided on all
     """
 
-    mode: str
-    profile: str
-    weaker: str
-    dataset: str
-    n: int
-    prompts: Mapping[str, str]
-    how: Mapping[str, float]
-    few: int | None = None
+    def __init__(self, mode, profile, weaker, dataset, n, prompts, how, few=None):
+        self.dataset, self.how, self.few = dataset, how, few
+        chapter = CHAPTER if dataset == COMPANION else None
+        self.reader, self.writer = asking.reader(profile, mode, chapter), asking.reader(weaker, mode, chapter)
+        self.asker = asking.reader(weaker, "fresh")  # says whether a context is enough; not recorded
+        self.questions = data.load(dataset)[:n] if chapter else list(benchmarks.load(dataset, n).questions)
+        self.documents = contexts.documents_of(self.questions, data.passages(dataset))
+        self.encode, count = retrieve.remembering(retrieve.encoder()), self.writer.count_tokens
+        self.ways = {
+            way: contexts.recursive_chunks(self.documents, size=length, overlap=overlap, count_tokens=count)
+            for way, (length, overlap) in contexts.FIXED.items()
+        }
+        self.ways[SEMANTIC] = self.semantic(how["tau"])
+        self.cut = {way: self.supplied(own, how["k"], self.questions) for way, own in self.ways.items()}
+        texts, judge_of = list(dict.fromkeys(editable(self.cut, few=few))), judge.load_judge(profile)
+        asked = {name: load_prompt(prompt) for name, prompt in prompts.items()}
+        words = measure.rephrase(self.writer, texts, asked.pop("rephrase"), max_new_tokens=how["max_tokens"])
+        self.other = dict(zip(texts, words, strict=True))
+        self.faithful = dict(zip(texts, map(float, measure.faithful(judge_of, texts, words)), strict=True))
+        self.settings = Settings(**asked, max_new_tokens=how["max_new_tokens"])
+        other = measure.accepted(self.other, self.faithful)
+        models = self.reader, judge_of, self.settings
+        self.tables = measure.ask_with(self.questions, *models, other=other, asker=self.asker)
 
-    @cached_property
-    def settings(self) -> Settings:
-        asked = {name: prompts.load(prompt) for name, prompt in self.prompts.items() if name != "rephrase"}
-        return Settings(**asked, **{name: self.how[name] for name in ("k", "threshold", "max_new_tokens")})
-
-    @cached_property
-    def reader(self) -> LanguageModel:
-        return asking.reader(self.profile, self.mode, CHAPTER if self.dataset == COMPANION else None)
-
-    @cached_property
-    def writer(self) -> LanguageModel:
-        return asking.reader(self.weaker, self.mode, CHAPTER if self.dataset == COMPANION else None)
-
-    @cached_property
-    def asker(self) -> LanguageModel:
-        """Says whether a context is enough; its replies are not recorded."""
-        return asking.reader(self.weaker, "fresh")
-
-    @cached_property
-    def questions(self) -> list[Question]:
-        if self.dataset == COMPANION:
-            return data.load(self.dataset)[: self.n]
-        return list(benchmarks.load(self.dataset, self.n).questions)
-
-    @cached_property
-    def documents(self) -> dict[str, tuple[Passage, ...]]:
-        return contexts.documents_of(self.questions, data.passages(self.dataset))
-
-    @cached_property
-    def encode(self) -> retrieve.Encoder:
-        return retrieve.encoder()
-
-    @cached_property
-    def ways(self) -> dict[str, list[Passage]]:
-        """Way of cutting -> the chunks of all documents."""
-        return contexts.cuts(self.documents, tau=self.how["tau"], **self.cutting)
-
-    @property
-    def cutting(self) -> dict:
+    def semantic(self, tau: float) -> list[Passage]:
         how = {"max_tokens": self.how["max_tokens"], "count_tokens": self.writer.count_tokens}
-        return how | {"encode": self.encode}
+        return contexts.semantic_chunks(self.documents, threshold=tau, encode=self.encode, **how)
 
     def supplied(self, chunks: Sequence[Passage], k: int, questions: Sequence[Question]) -> list[Supply]:
         """The questions with the chunks that they may use: on the companion those of all documents, on a benchmark of their own."""
-        pool = chunks if self.dataset == COMPANION else contexts.own_chunks(chunks)
+        pool = chunks if self.dataset == COMPANION else partial(contexts.own_chunks, chunks)
         return contexts.supplies(questions, pool, k=k, encode=self.encode)
-
-    @cached_property
-    def cut(self) -> dict[str, list[Supply]]:
-        """Way of cutting -> the questions with their chunks."""
-        return {way: self.supplied(own, self.settings.k, self.questions) for way, own in self.ways.items()}
-
-    @cached_property
-    def other(self) -> dict[str, str]:
-        """In other words: what is `editable`."""
-        texts = editable(self.cut, few=self.few)
-        prompt = prompts.load(self.prompts["rephrase"])
-        words = measure.rephrase(self.writer, texts, prompt, max_new_tokens=self.how["max_tokens"])
-        return dict(zip(texts, words, strict=True))
-
-    @cached_property
-    def faithful(self) -> dict[str, float]:
-        probability = measure.faithful(judge.load_judge(self.profile), list(self.other), list(self.other.values()))
-        return dict(zip(self.other, map(float, probability), strict=True))
-
-    @cached_property
-    def tables(self) -> Tables:
-        models = self.reader, judge.load_judge(self.profile), self.settings
-        return measure.ask_with(
-            self.questions, *models, other=measure.accepted(self.other, self.faithful), asker=self.asker
-        )
 
     @property
     def facts(self) -> dict:
@@ -293,9 +208,8 @@ def editable(cut: Mapping[str, Sequence[Supply]], *, few: int | None = None) -> 
 
     few : of all but the first questions only those of the first contexts
     """
-    texts = [text for supply in cut[WHOLE] for text in supply.texts()]
-    texts += [chunk.text for supply in cut[SEMANTIC][:few] for chunk in supply.chunks]
-    return list(dict.fromkeys(texts + [text for supply in cut[SEMANTIC] for text in supply.texts()]))
+    first = [text for way in (WHOLE, SEMANTIC) for supply in cut[way] for text in supply.texts()]
+    return first + [chunk.text for supply in cut[SEMANTIC][:few] for chunk in supply.chunks]
 
 
 def refinements(*, mode, profile, weaker, dataset, questions, prompts, how):
@@ -309,10 +223,8 @@ def live_refinements(*, mode, profile, weaker, dataset, questions, prompts, how,
 
 
 def _refinements(material: Material) -> tuple[pd.DataFrame, dict]:
-    models = {"reader": material.reader, "cut": material.cut, "settings": material.settings, "few": material.few}
-    table = tabulated(**models, tables=material.tables, doubling=material.dataset != COMPANION)
-    every_word = replace(material.tables, other=material.other)
-    rest = tabulated(**models, tables=every_word, only=("half",))
+    table = tabulated(material, material.tables)
+    rest = tabulated(material, replace(material.tables, other=material.other), only=("half",))
     rest = rest[rest["condition"].isin([WHOLE, SEMANTIC, *VARIANTS])]
     rest = rest.assign(run=rest["run"].map({"none": "none unfiltered", "half": UNFILTERED}))
     return pd.concat([table, rest], ignore_index=True), material.facts
@@ -344,22 +256,18 @@ def sweeps(*, mode, profile, weaker, dataset, questions, prompts, how, swept):
               their number as run; "DENSE-RAG", semantic chunks refined without self-evaluation, as `of_outcomes`
     """
     material = Material(mode, profile, weaker, dataset, questions, prompts, how)
-    reader, settings, tables = material.reader, material.settings, material.tables
+    reader, tables, parts = material.reader, material.tables, []
     first = measure.understood(material.cut[WHOLE], tables)
-    unsure = {name for name, one in first.items() if one.refinement.rounds[0].entropy > settings.threshold}
+    unsure = {name for name, one in first.items() if one.refinement.rounds[0].entropy > how["threshold"]}
     asked = [question for question in material.questions if question.id in unsure]
-    parts = []
     for tau in swept["taus"]:
-        cut = contexts.semantic_chunks(material.documents, threshold=tau, **material.cutting)
-        supplied = material.supplied(cut, settings.k, asked)
+        supplied = material.supplied(material.semantic(tau), how["k"], asked)
         length = np.mean([reader.count_tokens(text) for supply in supplied for text in supply.texts()])
-        said = {"tau": of_first(tables.replies, supplied)}
-        parts.append(rows(asked, said).assign(run=tau, length=length))
-    asked, nobody = asked[: swept["few"]], {"enough": None, "threshold": settings.threshold}
+        parts.append(rows(supplied, tables.replies, "tau").assign(run=tau, length=length))
+    asked, nobody = asked[: swept["few"]], {"enough": None, "threshold": how["threshold"]}
     for number in swept["numbers"]:
-        plain = of_first(tables.replies, material.supplied(material.ways[WHOLE], number, asked))
-        parts.append(rows(asked, {"plain": plain}).assign(run=number))
-        supplied = material.supplied(material.ways[SEMANTIC], number, asked)
+        plain, supplied = (material.supplied(material.ways[way], number, asked) for way in (WHOLE, SEMANTIC))
+        parts.append(rows(plain, tables.replies, "plain").assign(run=number))
         outcomes = {name: one for (name, _), one in measure.refined(supplied, {"full": nobody}, tables).items()}
-        parts.append(of_outcomes(reader, supplied, outcomes, settings, condition="DENSE-RAG").assign(run=number))
+        parts.append(of_outcomes(material, supplied, outcomes, "DENSE-RAG").assign(run=number))
     return pd.concat(parts, ignore_index=True), material.facts

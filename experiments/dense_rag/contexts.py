@@ -1,8 +1,8 @@
 """What a question may be shown: documents, cut in several ways, and the chunks that are nearest to it.
 
-encode = retrieve.remembering(retrieve.encoder())
-ways = cuts(documents(pool), tau=0.2, max_tokens=128, count_tokens=reader.count_tokens, encode=encode)
-supplies(questions, ways["semantic"], k=5, encode=encode)[0].texts()
+documents = documents_of(questions, data.passages("companion"))
+chunks = semantic_chunks(documents, threshold=0.2, max_tokens=128, count_tokens=reader.count_tokens, encode=encode)
+supplies(questions, chunks, k=5, encode=encode)[0].texts()
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ FIXED = {
     "fixed 128": (128, 16),
     "fixed 64": (64, 8),
     "fixed 32": (32, 4),
-}  # a quarter of DENSE, Table 4: tokens and overlap
+}  # tokens and overlap: a quarter of DENSE, Table 4
 WHOLE, SEMANTIC = "fixed 128", "semantic"  # what a question is certain or uncertain with, and what uncertain ones get
 RESERVE = 20  # nearest chunks that a question may use
 
@@ -31,35 +31,35 @@ Documents = Mapping[str, Sequence[Passage]]  # title -> paragraphs
 Count = Callable[[str], int]
 
 
-# --- cutting ---------------------------------------------------------------------------------------
-
-
-def documents(pool: Sequence[Passage]) -> dict[str, tuple[Passage, ...]]:
-    """The passages of each title, in their order: the documents that are cut."""
-    titles = defaultdict(list)
+def documents_of(questions: Sequence[Question], pool: Sequence[Passage]) -> dict[str, list[Passage]]:
+    """The documents that the questions' own passages are from: title -> its passages, in their order."""
+    titles, documents = _titles(*questions), defaultdict(list)
     for passage in pool:
-        titles[passage.title].append(passage)
-    return {title: tuple(parts) for title, parts in titles.items()}
+        if passage.title in titles:
+            documents[passage.title].append(passage)
+    return dict(documents)
 
 
-def documents_of(questions: Sequence[Question], pool: Sequence[Passage]) -> dict[str, tuple[Passage, ...]]:
-    """The documents that the questions' own passages are from."""
-    titles = {passage.title for question in questions for passage in retrieve.own_passages(question)}
-    return {title: parts for title, parts in documents(pool).items() if title in titles}
+def own_chunks(chunks: Sequence[Passage], question: Question) -> list[Passage]:
+    """The chunks of the documents that the question's own passages are from."""
+    titles = _titles(question)
+    return [chunk for chunk in chunks if chunk.title in titles]
+
+
+def _titles(*questions: Question) -> set[str]:
+    return {passage.title for question in questions for passage in retrieve.own_passages(question)}
 
 
 def sentences_of(parts: Sequence[Passage]) -> list[str]:
     """The sentences of a document: those that its passages come with, else by punctuation."""
-    return [one for part in parts for one in part.sentences or split_sentences(part.text)]
+    return [sentence for part in parts for sentence in part.sentences or split_sentences(part.text)]
 
 
 def recursive_chunks(whole: Documents, *, size: int, overlap: int, count_tokens: Count) -> list[Passage]:
-    """Chunks of at most `size` tokens: whole paragraphs as long as they fit, else sentences, else words.
+    """The chunks of all documents, of at most `size` tokens: whole paragraphs as long as they fit, else sentences, else words.
 
     overlap : most tokens of a chunk that the next one of its document repeats
-    returns : the chunks of all documents, in their order
-    source  : DENSE, appendix H, which names recursive splitting by LangChain; here by semantic-text-splitter, which cuts at the same
-              places and needs no other package
+    source  : DENSE, appendix H, which names recursive splitting by LangChain; semantic-text-splitter cuts at the same places
     """
     splitter = TextSplitter.from_callback(count_tokens, size, overlap=overlap)
     texts = {title: splitter.chunks("\n\n".join(part.text for part in parts)) for title, parts in whole.items()}
@@ -74,58 +74,11 @@ def semantic_chunks(
     threshold : least cosine of two neighbours. It belongs to the encoder: 0.6 with the paper's hardly joins any with ours
     source    : DENSE, eq. 7 and Algorithm 2
     """
-    how = {"count_tokens": count_tokens, "threshold": threshold, "max_tokens": max_tokens}
-    texts = {}
+    how, texts = {"count_tokens": count_tokens, "threshold": threshold, "max_tokens": max_tokens}, {}
     for title, parts in whole.items():
         sentences = sentences_of(parts)
         texts[title] = [" ".join(chunk) for chunk in merge_sentences(sentences, encode(sentences), **how)]
     return _numbered(texts)
-
-
-def cuts(
-    whole: Documents, *, tau: float, max_tokens: int, count_tokens: Count, encode: retrieve.Encoder
-) -> dict[str, list[Passage]]:
-    """The chunks of all documents, cut in every way: the sizes of FIXED, and SEMANTIC.
-
-    tau, max_tokens : of the semantic chunks, as in `semantic_chunks`
-    """
-    fixed = {
-        name: recursive_chunks(whole, size=length, overlap=overlap, count_tokens=count_tokens)
-        for name, (length, overlap) in FIXED.items()
-    }
-    how = {"threshold": tau, "max_tokens": max_tokens, "count_tokens": count_tokens, "encode": encode}
-    return fixed | {SEMANTIC: semantic_chunks(whole, **how)}
-
-
-def cut_rows(
-    whole: Documents,
-    ways: Mapping[str, Sequence[Passage]],
-    *,
-    count_tokens: Count,
-    encode: retrieve.Encoder,
-    faithful: Mapping[str, float],
-) -> pd.DataFrame:
-    """What cutting makes of documents, as numbers.
-
-    ways     : as `cuts` returns them
-    faithful : text of a chunk -> how surely its other words mean the same, for those that have other words
-    returns  : columns id, condition, and tokens and faithful for each chunk (condition: the way of cutting), or cosine for each pair of
-               neighbouring sentences of a document (condition "neighbours")
-    """
-    chunks = [
-        {"id": chunk.id, "condition": way, "tokens": count_tokens(chunk.text), "faithful": faithful.get(chunk.text)}
-        for way, own in ways.items()
-        for chunk in own
-    ]
-    pairs = []
-    for number, parts in enumerate(whole.values(), 1):
-        units = unit_rows(encode(sentences_of(parts)))
-        cosines = (units[:-1] * units[1:]).sum(axis=1)
-        pairs += [
-            {"id": f"d{number:03}s{place:03}", "condition": "neighbours", "cosine": cosine}
-            for place, cosine in enumerate(cosines, 1)
-        ]
-    return pd.DataFrame(chunks + pairs)
 
 
 def _numbered(texts: Mapping[str, Sequence[str]]) -> list[Passage]:
@@ -136,43 +89,49 @@ def _numbered(texts: Mapping[str, Sequence[str]]) -> list[Passage]:
     ]
 
 
-# --- choosing --------------------------------------------------------------------------------------
+def cut_rows(
+    whole: Documents,
+    ways: Mapping[str, Sequence[Passage]],
+    *,
+    count_tokens: Count,
+    encode,
+    faithful: Mapping[str, float],
+) -> pd.DataFrame:
+    """What cutting makes of documents, as numbers.
+
+    faithful : text of a chunk -> how surely its other words mean the same, for those that have other words
+    returns  : columns id, condition, and tokens and faithful for each chunk (condition: the way of cutting), or cosine for each pair of
+               neighbouring sentences of a document (condition "neighbours")
+    """
+    rows = [
+        {"id": chunk.id, "condition": way, "tokens": count_tokens(chunk.text), "faithful": faithful.get(chunk.text)}
+        for way, own in ways.items()
+        for chunk in own
+    ]
+    for number, parts in enumerate(whole.values(), 1):
+        units = unit_rows(encode(sentences_of(parts)))
+        for place, cosine in enumerate((units[:-1] * units[1:]).sum(axis=1), 1):
+            rows.append({"id": f"d{number:03}s{place:03}", "condition": "neighbours", "cosine": cosine})
+    return pd.DataFrame(rows)
 
 
 def supplies(
-    questions: Sequence[Question],
-    chunks: Sequence[Passage] | Callable[[Question], Sequence[Passage]],
-    *,
-    k: int,
-    encode: retrieve.Encoder,
-    reserve: int = RESERVE,
+    questions: Sequence[Question], chunks: retrieve.Pool, *, k: int, encode: retrieve.Encoder, reserve: int = RESERVE
 ) -> list[Supply]:
     """The nearest chunks of each question, by the cosine of embeddings of title and text.
 
-    chunks  : the same for all questions, or a function of the question
-    k       : chunks to begin with
-    reserve : chunks that may be used at all, the k among them; where there are fewer, all
-    raises  : ValueError if reserve is below k
+    k, reserve : chunks to begin with, and chunks that may be used at all, the k among them; where there are fewer, all
+    raises     : ValueError if reserve is below k
     """
     checks.whole("reserve", reserve, least=k)
     encode = retrieve.remembering(encode)
-    run, result = retrieve.dense(questions, chunks, k=reserve, encoder=encode), []
+    run, supplied = retrieve.dense(questions, chunks, k=reserve, encoder=encode), []
     for question in questions:
         by_id = {chunk.id: chunk for chunk in (chunks(question) if callable(chunks) else chunks)}
         near = tuple(by_id[name] for name in retrieve.ranking(run[question.id]))
-        vectors = np.asarray(encode([f"{chunk.title} {chunk.text}" for chunk in near]))
-        result.append(Supply(question, near, tuple(range(min(k, len(near)))), vectors))
-    return result
-
-
-def own_chunks(chunks: Sequence[Passage]) -> Callable[[Question], list[Passage]]:
-    """For `supplies`: a question may use the chunks of the documents that its own passages are from."""
-
-    def pool(question: Question) -> list[Passage]:
-        titles = {passage.title for passage in retrieve.own_passages(question)}
-        return [chunk for chunk in chunks if chunk.title in titles]
-
-    return pool
+        vectors = encode([f"{chunk.title} {chunk.text}" for chunk in near])
+        supplied.append(Supply(question, near, tuple(range(min(k, len(near)))), vectors))
+    return supplied
 
 
 def holds(supplied: Sequence[Supply]) -> dict[str, float]:

@@ -4,9 +4,8 @@ Each takes `prompts` (names, by what they are for) and `how`: every (take every 
 (of a reply), rephrase_tokens (of other words) and seed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -14,99 +13,48 @@ import pandas as pd
 from experiments import asking, benchmarks
 from experiments.dense_thresholds import understanding
 from experiments.dense_thresholds.understanding import filtered, rows
-from rag_utils import data, judge, prompts, retrieve
+from rag_utils import data, retrieve
 from rag_utils.data import Question
-from rag_utils.judge import THRESHOLD, Judge
-from rag_utils.lm import Generation, LanguageModel
+from rag_utils.judge import THRESHOLD, load_judge
+from rag_utils.lm import Generation
 from rag_utils.measures import Case
 from rag_utils.measures.dense import Supply, agreements, faithful, rephrase, replies_under_edits
 from rag_utils.measures.seper import Drawn
-from rag_utils.prompts import Prompt
+from rag_utils.prompts import load as load_prompt
 
 CHAPTER, COMPANION = "04_dense_thresholds", "companion"
 
 
-@dataclass(frozen=True)
 class Setup:
-    """A data set, who is asked about it and how; `n`: questions of a benchmark, `few`: ask the first ones only."""
+    """A data set, of a benchmark the first n questions, who is asked about it and how."""
 
-    mode: str
-    profile: str
-    weaker: str
-    prompts: Mapping[str, str]
-    how: Mapping[str, int]
-    dataset: str = COMPANION
-    n: int | None = None
-    few: int | None = None
+    def __init__(self, mode, profile, weaker, prompts, how, dataset=COMPANION, n=None):
+        corpus = dataset == COMPANION
+        self.how, self.prompts = how, {name: load_prompt(prompt) for name, prompt in prompts.items()}
+        self.reader = asking.reader(profile, mode, CHAPTER if corpus else None)
+        self.rephraser = asking.reader(weaker, mode, CHAPTER) if corpus else asking.reader(weaker, "fresh")
+        self.judge = load_judge(profile)
+        self.questions = data.load(dataset)[:: how["every"]] if corpus else benchmarks.load(dataset, n).questions
+        self.pool = benchmarks.Benchmark(dataset, ()).pool
+        self.asked = {"prompt": self.prompts["read"], "max_new_tokens": how["max_new_tokens"], "seed": how["seed"]}
+        self.facts = asking.facts(reader=self.reader, rephraser=self.rephraser) | {"questions": len(self.questions)}
 
-    @property
-    def reader(self) -> LanguageModel:
-        """Who answers; what it says of the corpus is recorded with the chapter."""
-        return asking.reader(self.profile, self.mode, CHAPTER if self.dataset == COMPANION else None)
+    def supplies(self, k: int | None = None) -> list[Supply]:
+        return nearest(self.questions, self.pool, k or self.how["k"])
 
-    @property
-    def rephraser(self) -> LanguageModel:
-        if self.dataset == COMPANION:
-            return asking.reader(self.weaker, self.mode, CHAPTER)
-        return asking.reader(self.weaker, "fresh")
+    def words(self, supplies: Iterable[Supply], *, most: int | None = None) -> tuple[dict[str, str], dict[str, float]]:
+        """Text of a passage -> the same in other words, at most so many tokens, and -> how surely the judge takes these to say the same."""
+        texts, most = list(dict.fromkeys(texts_of(supplies))), most or self.how["rephrase_tokens"]
+        other = rephrase(self.rephraser, texts, self.prompts["rephrase"], max_new_tokens=most)
+        same = map(float, faithful(self.judge, texts, other))
+        return dict(zip(texts, other, strict=True)), dict(zip(texts, same, strict=True))
 
-    @property
-    def facts(self) -> dict:
-        return asking.facts(reader=self.reader, rephraser=self.rephraser) | {"questions": len(self.questions)}
-
-    @cached_property
-    def judge(self) -> Judge:
-        return judge.load_judge(self.profile)
-
-    def prompt(self, name: str) -> Prompt:
-        return prompts.load(self.prompts[name])
-
-    @property
-    def asked(self) -> dict:
-        """How the reader is asked."""
-        return {"prompt": self.prompt("read")} | {key: self.how[key] for key in ("max_new_tokens", "seed")}
-
-    @cached_property
-    def questions(self) -> list[Question]:
-        if self.dataset == COMPANION:
-            return data.load(COMPANION)[:: self.how["every"]]
-        return list(benchmarks.load(self.dataset, self.n).questions)
-
-    @cached_property
-    def pool(self) -> retrieve.Pool:
-        return data.passages(COMPANION) if self.dataset == COMPANION else benchmarks.Benchmark(self.dataset, ()).pool
-
-    def supplies(self, k: int | None = None, *, few: bool = True) -> list[Supply]:
-        """The questions with the k passages that are nearest to them; those for which fewer are found are left out."""
-        return nearest(self.questions, self.pool, k or self.how["k"])[: self.few if few else None]
-
-    def words(self, texts: Iterable[str]) -> "Words":
-        """Passages in other words, of a benchmark no longer than its longest passage."""
-        texts, most = list(dict.fromkeys(texts)), self.how["rephrase_tokens"]
-        if self.dataset != COMPANION:
-            most = min(most, max(map(self.rephraser.count_tokens, texts_of(self.supplies(few=False)))))
-        other = rephrase(self.rephraser, texts, self.prompt("rephrase"), max_new_tokens=most)
-        same = faithful(self.judge, texts, other)
-        return Words(dict(zip(texts, other, strict=True)), dict(zip(texts, map(float, same), strict=True)))
-
-    def edited(self, supplies: Sequence[Supply], words: "Words") -> list[list[Generation]]:
-        return replies_under_edits(self.reader, supplies, words.other, **self.asked)
-
-
-@dataclass(frozen=True)
-class Words:
-    """text -> the same in other words, and how surely the judge takes these to say the same."""
-
-    other: dict[str, str]
-    faithful: dict[str, float]
-
-    @property
-    def unfaithful(self) -> set[str]:
-        return {text for text, p in self.faithful.items() if p < THRESHOLD}
+    def edited(self, supplies: Sequence[Supply], other: dict[str, str]) -> list[list[Generation]]:
+        return replies_under_edits(self.reader, supplies, other, **self.asked)
 
 
 def texts_of(supplies: Iterable[Supply]) -> list[str]:
-    return list(dict.fromkeys(text for supply in supplies for text in supply.texts()))
+    return [text for supply in supplies for text in supply.texts()]
 
 
 def nearest(questions: Sequence[Question], pool: retrieve.Pool, k: int) -> list[Supply]:
@@ -129,12 +77,12 @@ def under(condition: str, supplies: Sequence[Supply], said: Sequence[list[Genera
 
 def rephrasings(*, mode, profile, weaker, prompts, rephrase_tokens):
     """How surely the judge takes each passage and its other words to say the same, and, as a control, a passage and the one before."""
-    setup = Setup(mode, profile, weaker, prompts, {"rephrase_tokens": rephrase_tokens, "every": 1})
-    texts = [passage.text for passage in setup.pool]
-    same = setup.words(texts).faithful
-    table = pd.DataFrame({"id": [passage.id for passage in setup.pool], "faithful": [same[text] for text in texts]})
-    table["control"] = faithful(setup.judge, texts, list(np.roll(texts, 1)))
-    return table, asking.facts(rephraser=setup.rephraser)
+    rephraser, judge, pool = asking.reader(weaker, mode, CHAPTER), load_judge(profile), data.passages(COMPANION)
+    texts = [passage.text for passage in pool]
+    other = rephrase(rephraser, texts, load_prompt(prompts["rephrase"]), max_new_tokens=rephrase_tokens)
+    table = pd.DataFrame({"id": [passage.id for passage in pool], "faithful": faithful(judge, texts, other)})
+    table["control"] = faithful(judge, texts, list(np.roll(texts, 1)))
+    return table, asking.facts(rephraser=rephraser)
 
 
 def companion(*, mode, profile, weaker, prompts, how, other_k, other_k_questions):
@@ -142,10 +90,10 @@ def companion(*, mode, profile, weaker, prompts, how, other_k, other_k_questions
     setup = Setup(mode, profile, weaker, prompts, how)
     supplies = setup.supplies()
     by_k = {k: setup.supplies(k)[:other_k_questions] for k in other_k if k != how["k"]}
-    words = setup.words(texts_of([*supplies, *(supply for part in by_k.values() for supply in part)]))
-    drawn = filtered(supplies, setup.edited(supplies, words), words.other, words.unfaithful)
+    other, same = setup.words(chain(supplies, *by_k.values()))
+    drawn = filtered(supplies, setup.edited(supplies, other), other, same)
     for k, part in by_k.items():
-        drawn |= under(f"k {k}", part, setup.edited(part, words))
+        drawn |= under(f"k {k}", part, setup.edited(part, other))
     return rows(setup.questions, drawn, by=setup.judge), setup.facts
 
 
@@ -153,17 +101,17 @@ def edits(*, mode, profile, weaker, prompts, how):
     """`edit_rows` of the corpus."""
     setup = Setup(mode, profile, weaker, prompts, how)
     supplies = setup.supplies()
-    words = setup.words(texts_of(supplies))
-    said = setup.edited(supplies, words)
+    other, same = setup.words(supplies)
+    said = setup.edited(supplies, other)
     agreed = agreements(setup.judge.equivalent, setup.questions, under("edits", supplies, said))
-    return understanding.edit_rows(supplies, words.other, said, list(agreed.values()), words.faithful), setup.facts
+    return understanding.edit_rows(supplies, other, said, list(agreed.values()), same), setup.facts
 
 
 def pairs(*, mode, profile):
     """How surely the judge takes the two answers of each pair of the corpus to mean the same; no reader is asked."""
     contrast = data.load_contrast()
     asked, left, right = zip(*[(pair.question, pair.left, pair.right) for pair in contrast], strict=True)
-    same = judge.load_judge(profile).equivalent(asked, left, right)
+    same = load_judge(profile).equivalent(asked, left, right)
     return pd.DataFrame({"id": [pair.id for pair in contrast], "embedded": same}), {}
 
 
@@ -173,12 +121,11 @@ def sampled(*, mode, profile, weaker, prompts, how, drawn, few=None):
     drawn : sampled_questions, the first of the corpus; temperature; samples to the original context ("samples"); edits: whether one reply
             is drawn to each context under edits too ("edits")
     """
-    setup = Setup(mode, profile, weaker, prompts, how, few=few)
-    supplies, temperature = setup.supplies()[: drawn["sampled_questions"]], drawn["temperature"]
-    reader = asking.reader(profile, mode)
-    options, cases = setup.asked | {"temperature": temperature}, {}
+    setup = Setup(mode, profile, weaker, prompts, how)
+    supplies, cases = setup.supplies()[:few][: drawn["sampled_questions"]], {}
+    reader, options = asking.reader(profile, mode), setup.asked | {"temperature": drawn["temperature"]}
     if drawn["edits"]:
-        other = setup.words(texts_of(supplies)).other
+        other, _ = setup.words(supplies)
         cases |= under("edits", supplies, replies_under_edits(reader, supplies, other, **options))
     cases |= under("samples", supplies, understanding.samples(reader, supplies, n=drawn["samples"], **options))
     facts = asking.facts(reader=reader, rephraser=setup.rephraser) | {"questions": len(supplies)}
@@ -187,10 +134,10 @@ def sampled(*, mode, profile, weaker, prompts, how, drawn, few=None):
 
 def long_answers(*, mode, profile, weaker, prompts, how, few=None):
     """`rows` for the corpus's questions with long answers, told by the weaker model, not recorded; words per reply, `overlap_entropy`."""
-    setup = Setup(mode, profile, weaker, prompts, how)
+    setup, asker = Setup(mode, profile, weaker, prompts, how), asking.reader(weaker, "fresh")
     supplies = nearest(data.load("companion_long"), setup.pool, how["k"])[:few]
-    asker = asking.reader(weaker, "fresh")
-    said = replies_under_edits(asker, supplies, setup.words(texts_of(supplies)).other, **setup.asked)
+    other, _ = setup.words(supplies)
+    said = replies_under_edits(asker, supplies, other, **setup.asked)
     table = rows([supply.question for supply in supplies], under("edits", supplies, said), by=setup.judge)
     table["words"] = [np.mean([len(reply.text.split()) for reply in replies]) for replies in said]
     table["by_words"] = [understanding.overlap_entropy(replies) for replies in said]
@@ -201,13 +148,10 @@ def cost(*, mode, profile, weaker, prompts, how, sizes):
     """`cost_rows` of the corpus for several numbers of passages, "k 1" and so on."""
     setup = Setup(mode, profile, weaker, prompts, how)
     by_k = {k: setup.supplies(k) for k in sizes}
-    other = setup.words(text for part in by_k.values() for text in texts_of(part)).other
-    asked = {"prompt": setup.prompt("read"), "rephrase": setup.prompt("rephrase")}
-    tables = [
-        understanding.cost_rows(setup.reader, part, other, **asked).assign(condition=f"k {k}")
-        for k, part in by_k.items()
-    ]
-    return pd.concat(tables), setup.facts
+    other, _ = setup.words(chain(*by_k.values()))
+    asked = {"prompt": setup.prompts["read"], "rephrase": setup.prompts["rephrase"]}
+    tables = {k: understanding.cost_rows(setup.reader, part, other, **asked) for k, part in by_k.items()}
+    return pd.concat(table.assign(condition=f"k {k}") for k, table in tables.items()), setup.facts
 
 
 # --- benchmarks ------------------------------------------------------------------------------------
@@ -220,19 +164,19 @@ def on_benchmark(*, mode, profile, weaker, prompts, how, dataset, questions, few
     returns : (rows, with the columns unfaithful and lost, how many passages of the context were rephrased so that the judge does not
               accept it or that an answer is gone; facts, with the passages that were rephrased, and those that were accepted)
     """
-    setup = Setup(mode, profile, weaker, prompts, how, dataset, questions, few)
-    supplies = setup.supplies()
-    words = setup.words(texts_of(supplies))
-    drawn = filtered(supplies, setup.edited(supplies, words), words.other, words.unfaithful)
-    how = setup.asked | {"n": how["samples"], "temperature": how["temperature"]}
-    drawn |= under("samples", supplies, understanding.samples(setup.reader, supplies, **how))
+    setup = Setup(mode, profile, weaker, prompts, how, dataset, questions)
+    every = setup.supplies()
+    supplies = every[:few]
+    longest = max(map(setup.rephraser.count_tokens, texts_of(every)))
+    other, same = setup.words(supplies, most=min(how["rephrase_tokens"], longest))
+    drawn = filtered(supplies, setup.edited(supplies, other), other, same)
+    options = setup.asked | {"n": how["samples"], "temperature": how["temperature"]}
+    drawn |= under("samples", supplies, understanding.samples(setup.reader, supplies, **options))
     table = rows(setup.questions, drawn, by=setup.judge)
-    refused = {one.question.id: sum(text in words.unfaithful for text in one.texts()) for one in supplies}
-    gone = {one.question.id: len(understanding.lost(one, words.other)) for one in supplies}
+    unfaithful = {text for text, p in same.items() if p < THRESHOLD}
+    refused = {one.question.id: sum(text in unfaithful for text in one.texts()) for one in supplies}
+    gone = {one.question.id: len(understanding.lost(one, other)) for one in supplies}
     table["unfaithful"], table["lost"] = table["id"].map(refused), table["id"].map(gone)
-    facts = setup.facts | {
-        "questions": len(supplies),
-        "left_out": len(setup.questions) - len(setup.supplies(few=False)),
-    }
-    facts |= {"passages": len(words.other), "accepted": len(words.other) - len(words.unfaithful)}
+    facts = setup.facts | {"questions": len(supplies), "left_out": len(setup.questions) - len(every)}
+    facts |= {"passages": len(other), "accepted": len(other) - len(unfaithful)}
     return table, facts | benchmarks.source(dataset)

@@ -4,6 +4,7 @@ One row per question and condition; reply 0 is the one to the original context, 
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -44,30 +45,27 @@ def samples(reader: LanguageModel, supplies: Sequence[Supply], *, prompt: Prompt
 def lost(supply: Supply, other: Mapping[str, str]) -> set[str]:
     """Texts of the passages that hold an answer of the question, and whose other words do not."""
     golds = list(supply.question.answers)
-    return {
-        text
-        for text in supply.texts()
-        if answers.contains_answer(text, golds) and not answers.contains_answer(other[text], golds)
-    }
+    holding = {text for text in supply.texts() if answers.contains_answer(text, golds)}
+    return {text for text in holding if not answers.contains_answer(other[text], golds)}
 
 
 def filtered(
-    supplies: Sequence[Supply], said: Sequence[list[Generation]], other: Mapping[str, str], unfaithful: set[str]
+    supplies: Sequence[Supply], said: Sequence[list[Generation]], other: Mapping[str, str], same: Mapping[str, float]
 ) -> Drawn:
-    """The same replies under three rules for which rephrasings count; in place of one that does not, the reply to the original context.
+    """The same greedy replies under edits by three rules for which rephrasings count; in place of one that does not, reply 0.
 
-    said    : as `replies_under_edits` returns it, greedy
-    returns : conditions "edits" (all count, as in the paper), "faithful" (all but the texts that a judge does not accept) and "answer kept"
-              (all but those in which an answer of the question stood and no longer does: only who knows the answer can leave these out)
+    same    : text of a passage -> as `measures.dense.faithful` returns it
+    returns : conditions "edits" (all count, as in the paper), "faithful" (those that the judge accepts) and "answer kept" (all but those in
+              which an answer of the question stood and no longer does: only who knows the answer can leave these out)
     """
+    unfaithful = {text for text, p in same.items() if p < THRESHOLD}
     refused = {"edits": lambda _: (), "faithful": lambda _: unfaithful, "answer kept": lambda one: lost(one, other)}
-    return {
-        Case(supply.question.id, rule): [replies[0]]
-        + [replies[0] if text in bad else reply for text, reply in zip(supply.texts(), replies[1:], strict=True)]
-        for rule, of in refused.items()
-        for supply, replies in zip(supplies, said, strict=True)
-        for bad in [of(supply)]
-    }
+    drawn = {}
+    for (rule, of), (supply, (first, *edited)) in product(refused.items(), zip(supplies, said, strict=True)):
+        bad = of(supply)
+        kept = [first if text in bad else reply for text, reply in zip(supply.texts(), edited, strict=True)]
+        drawn[Case(supply.question.id, rule)] = [first, *kept]
+    return drawn
 
 
 # --- tables ----------------------------------------------------------------------------------------
@@ -76,13 +74,9 @@ def filtered(
 def rows(
     questions: Sequence[Question], drawn: Drawn, agreed: Mapping[Case, np.ndarray] | None = None, *, by: Judge = None
 ) -> pd.DataFrame:
-    """What the replies to each question under each condition say.
+    """What the replies to each question under each condition say; ValueError if there is one reply only.
 
-    agreed  : as `measures.dense.agreements` returns it; None: asked of the judge `by`
-    returns : columns id, condition, the SCORES of reply 0, the measures rounded to nine decimals so that rounding makes no order,
-              others_exact_match (mean over the other replies), moved (replies that do not agree with reply 0 both ways),
-              different (distinct texts), n (replies), unparsable (1 if nothing is left of reply 0)
-    raises  : ValueError if there is one reply only
+    agreed : as `measures.dense.agreements` returns it; None: asked of the judge `by`
     """
     agreed = asked.agreements(by.equivalent, questions, drawn) if agreed is None else agreed
     golds, table = {question.id: list(question.answers) for question in questions}, []
@@ -93,37 +87,33 @@ def rows(
         values = asked.measures(agreement, np.array([reply.log_likelihood for reply in replies]))
         row = {"id": name, "condition": condition}
         row |= {score: float(value(texts[0], golds[name])) for score, value in SCORES.items()}
-        row |= {measure: round(value, 9) for measure, value in values.items()}
+        row |= {measure: round(value, 9) for measure, value in values.items()}  # rounding makes no order
         row["others_exact_match"] = float(np.mean([answers.exact_match(text, golds[name]) for text in texts[1:]]))
-        row["moved"] = int((dense.adjacency(agreement >= THRESHOLD)[0] < 1).sum())
+        row["moved"] = int(
+            (dense.adjacency(agreement >= THRESHOLD)[0] < 1).sum()
+        )  # that do not agree with reply 0 both ways
         row |= {"different": len({*texts}), "n": len(texts), "unparsable": int(not answers.normalize(texts[0]))}
         table.append(row)
     return pd.DataFrame(table)
 
 
-def edit_rows(
-    supplies: Sequence[Supply],
-    other: Mapping[str, str],
-    said: Sequence[list[Generation]],
-    agreed: Sequence[np.ndarray],
-    faithfulness: Mapping[str, float],
-) -> pd.DataFrame:
+def edit_rows(supplies: Sequence[Supply], other: Mapping[str, str], said, agreed, faithful) -> pd.DataFrame:
     """Every rephrased passage of every context: what became of it, and whether the reply moved.
 
-    said, agreed : the replies under edits, and how far each entails each other one
-    faithfulness : text of a passage -> as `measures.dense.faithful` returns it
+    said, agreed : per supply the replies under edits, and how far each entails each other one
+    faithful     : text of a passage -> as `measures.dense.faithful` returns it
     returns      : columns id, rank (1 ..), gold (needed by the question), answer (the passage holds an answer), kept (its other words do),
                    faithful (0 .. 1), moved (the reply does not agree with the original one), before and after (exact match)
     """
     table = []
     for supply, replies, agreement in zip(supplies, said, agreed, strict=True):
-        question, links = supply.question, dense.adjacency(agreement >= THRESHOLD)[0]
-        right = [float(answers.exact_match(reply.text.strip(), list(question.answers))) for reply in replies]
+        golds, links = list(supply.question.answers), dense.adjacency(agreement >= THRESHOLD)[0]
+        right = [float(answers.exact_match(reply.text.strip(), golds)) for reply in replies]
         for rank, passage in enumerate(supply.chunks, 1):
-            row = {"id": question.id, "rank": rank, "gold": int(passage in question.gold)}
-            row["answer"] = int(answers.contains_answer(passage.text, question.answers))
-            row["kept"] = int(answers.contains_answer(other[passage.text], question.answers))
-            row |= {"faithful": float(faithfulness[passage.text]), "moved": int(links[rank] < 1)}
+            row = {"id": supply.question.id, "rank": rank, "gold": int(passage in supply.question.gold)}
+            row["answer"] = int(answers.contains_answer(passage.text, golds))
+            row["kept"] = int(answers.contains_answer(other[passage.text], golds))
+            row |= {"faithful": float(faithful[passage.text]), "moved": int(links[rank] < 1)}
             table.append(row | {"before": right[0], "after": right[rank]})
     return pd.DataFrame(table)
 
@@ -143,21 +133,19 @@ def cost_rows(
 ) -> pd.DataFrame:
     """What DENSE asks of a reader, question by question, counted and not run.
 
-    returns : columns id, k, contexts (k + 1), tokens (of all contexts, read in full), distinct (the same with common beginnings read
-              once), alone (of the original context), rephrasing (tokens to have the k passages rephrased, reply included),
-              entailments (both ways between all replies)
-    source  : DENSE, appendix L, which counts calls: k rephrasings, k + 1 replies, O(k^2) entailments
+    source : DENSE, appendix L, which counts calls: k rephrasings, k + 1 replies, O(k^2) entailments
     """
-    texts = {text for supply in supplies for text in supply.texts()}
-    wording = {t: sum(map(reader.count_tokens, (prompt_text(reader, rephrase, text=t), other[t]))) for t in texts}
     table = []
     for supply in supplies:
-        contexts = asked.edits(supply.texts(), other)
-        encoded = [reader.encode(prompt_text(reader, prompt, supply.question, context)) for context in contexts]
-        n = len(encoded)
-        row = {"id": supply.question.id, "k": n - 1, "contexts": n, "tokens": sum(map(len, encoded))}
-        row |= {"distinct": size(prefix_tree(encoded)), "alone": len(encoded[0])}
-        table.append(row | {"rephrasing": sum(map(wording.get, supply.texts())), "entailments": n * (n - 1)})
+        texts = [prompt_text(reader, prompt, supply.question, own) for own in asked.edits(supply.texts(), other)]
+        wording = [part for t in supply.texts() for part in (prompt_text(reader, rephrase, text=t), other[t])]
+        encoded, n = [reader.encode(text) for text in texts], len(texts)
+        row = {"id": supply.question.id, "k": n - 1, "contexts": n}
+        row["tokens"] = sum(map(len, encoded))  # all contexts read in full
+        row["distinct"] = size(prefix_tree(encoded))  # common beginnings read once
+        row["alone"] = len(encoded[0])  # the original context
+        row["rephrasing"] = sum(map(reader.count_tokens, wording))  # of the k passages, replies included
+        table.append(row | {"entailments": n * (n - 1)})
     return pd.DataFrame(table)
 
 
@@ -170,9 +158,7 @@ def side_by_side(edited: pd.DataFrame, drawn: pd.DataFrame) -> pd.DataFrame:
     return edited.drop(columns=others).merge(drawn[["id", *others]], on="id", validate="one_to_one")
 
 
-def sides(
-    table: pd.DataFrame, thresholds: Sequence[float], *, score: str = "exact_match", column: str = "dense", **how
-) -> pd.DataFrame:
+def sides(table: pd.DataFrame, thresholds: Sequence[float], *, score: str = "exact_match", **how) -> pd.DataFrame:
     """Mean score of certain questions (at most the threshold) and of uncertain ones (above it), and the first minus the second.
 
     how     : resamples and rng, as in `stats.mean_interval`
@@ -180,16 +166,16 @@ def sides(
               left out, and with it the difference
     source  : DENSE, section 5 (the threshold itself counts as certain), Fig. 5
     """
+
+    def certain_minus_uncertain(uncertain, values):
+        return float(values[~uncertain].mean() - values[uncertain].mean())
+
     parts, values = [], table[score].to_numpy(float)
     for threshold in thresholds:
-        uncertain = (table[column] > threshold).to_numpy()
+        uncertain = (table["dense"] > threshold).to_numpy()
         both = {"certain": values[~uncertain], "uncertain": values[uncertain]}
         cells = {side: mean_interval(own, **how) for side, own in both.items() if len(own) > 1}
         if len(cells) == 2:
-            cells["difference"] = statistic_interval(_certain_minus_uncertain, uncertain, values, **how)
+            cells["difference"] = statistic_interval(certain_minus_uncertain, uncertain, values, **how)
         parts += [{"threshold": threshold, "side": side} | vars(cell) for side, cell in cells.items()]
     return pd.DataFrame(parts).drop(columns="undefined")
-
-
-def _certain_minus_uncertain(uncertain: np.ndarray, values: np.ndarray) -> float:
-    return float(values[~uncertain].mean() - values[uncertain].mean())

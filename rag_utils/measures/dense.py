@@ -4,13 +4,13 @@
     said = replies_under_edits(reader, supplies, other, prompt=read)
     outcomes = refined(supplies, {"full": {}}, ask_with(questions, reader, judge, settings, other=other, asker=asker))
 
-`dense.refine` is written for one question whose reader answers at once. Here many questions advance together: each says what it wants to
-know next, all of that is asked in one call, and the answers go back.
+`dense.refine` takes one question and a reader that answers at once; here many questions advance together, asked about in one call.
 """
 
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
+from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -64,9 +64,9 @@ def faithful(judge: Judge, texts: Sequence[str], rephrased: Sequence[str]) -> np
     return judge.equivalent(["What is said?"] * len(texts), texts, rephrased)
 
 
-def accepted(other: Mapping[str, str], same: Mapping[str, float], *, least: float = THRESHOLD) -> dict[str, str]:
-    """text -> its other words where they surely mean the same, to at least `least` by `faithful`; the others stand for themselves."""
-    return {text: words if same[text] >= least else text for text, words in other.items()}
+def accepted(other: Mapping[str, str], same: Mapping[str, float]) -> dict[str, str]:
+    """text -> its other words where `faithful` says that they surely mean the same; the others stand for themselves."""
+    return {text: words if same[text] >= THRESHOLD else text for text, words in other.items()}
 
 
 def edits(context: Context, other: Mapping[str, str]) -> list[list[str]]:
@@ -80,37 +80,28 @@ def edits(context: Context, other: Mapping[str, str]) -> list[list[str]]:
 
 
 def replies_under_edits(
-    reader: LanguageModel,
-    supplies: Sequence[Supply],
-    other: Mapping[str, str],
-    *,
-    prompt: Prompt,
-    temperature: float = 0.0,
-    max_new_tokens: int = 24,
-    seed: int = 0,
+    reader: LanguageModel, supplies: Sequence[Supply], other: Mapping[str, str], *, prompt: Prompt, **how
 ) -> list[list[Generation]]:
     """The reply to each first context and, per passage, the reply when that passage alone is in other words; all in one call.
 
-    other       : text of a passage -> the same in other words
-    temperature : 0 is greedy; else one sample from each context
-    returns     : per supply k + 1 replies, the one to the original context first
-    raises      : ValueError as `edits` and `LanguageModel.generate`
-    source      : DENSE, eq. 4
+    how     : temperature, max_new_tokens and seed, as in `LanguageModel.generate`
+    returns : per supply k + 1 replies, the one to the original context first
+    raises  : ValueError as `edits` and `LanguageModel.generate`
+    source  : DENSE, eq. 4
     """
     contexts = [(supply.question, edits(supply.texts(), other)) for supply in supplies]
     texts = [prompt_text(reader, prompt, question, context) for question, own in contexts for context in own]
-    replies = iter(reader.generate(texts, temperature=temperature, max_new_tokens=max_new_tokens, seed=seed))
+    replies = iter(reader.generate(texts, **how))
     return [[next(replies)[0] for _ in own] for _, own in contexts]
 
 
 def entailment(
     model: LanguageModel, prompt: Prompt, questions: Sequence[str], premises: Sequence[str], hypotheses: Sequence[str]
 ) -> np.ndarray:
-    """How likely the model finds each verdict on whether a premise entails a hypothesis.
+    """How likely the model finds each verdict on whether a premise entails a hypothesis: (n, 3) nats, in the order of VERDICTS.
 
-    prompt  : with the slots question, premise and hypothesis, asks for one of VERDICTS
-    returns : (n, 3) nats, in the order of VERDICTS
-    source  : DENSE, eq. 5 and appendix B.2, where the word that is generated counts
+    prompt : with the slots question, premise and hypothesis, asks for one of VERDICTS
+    source : DENSE, eq. 5 and appendix B.2, where the word that is generated counts
     """
     triples = zip(questions, premises, hypotheses, strict=True)
     texts = [prompt_text(model, prompt, question, premise=one, hypothesis=other) for question, one, other in triples]
@@ -118,15 +109,11 @@ def entailment(
 
 
 def agreements(entails: Entails, questions: Sequence[Question], drawn: Drawn) -> dict[Case, np.ndarray]:
-    """How far each reply entails each other one: asked in one call about each distinct pair of different texts, both ways.
-
-    drawn   : per case n replies
-    returns : per case (n, n) in [0, 1], row = premise; equal texts entail each other
-    """
-    same = _judged(entails, questions)
+    """Per case how far each reply entails each other one, (n, n) in [0, 1], row = premise; equal texts entail each other. In one call."""
+    same = _judged(entails, {question.id: question.text for question in questions})
     texts = {case: [reply.text.strip() for reply in replies] for case, replies in drawn.items()}
-    agreed = together({case: _agreement(same, case[0], own) for case, own in texts.items()})
-    return {case: agreed[case] for case in drawn}
+    same.fill([(case[0], a, b) for case, own in texts.items() for a, b in product(own, repeat=2) if a != b])
+    return {case: _agreement(same, case[0], own) for case, own in texts.items()}
 
 
 def measures(agreement: np.ndarray, log_likelihood: np.ndarray) -> dict[str, float]:
@@ -134,16 +121,13 @@ def measures(agreement: np.ndarray, log_likelihood: np.ndarray) -> dict[str, flo
 
     agreement      : (n, n) in [0, 1], row = premise
     log_likelihood : (n,) nats, sum over the tokens of each reply
-    returns        : dense, by entailment yes or no (0, 0.5, 1), DENSE's eqs. 5 and 6; semantic_entropy, likelihood-weighted, and
-                     discrete_semantic_entropy, over clusters that entail both ways (Farquhar et al. 2024); u_eigv and u_deg, on the
-                     agreement as a number, mean of both ways (Lin et al. 2024); kle_heat, t = 0.1, on the graph of yes and no, and
-                     kle_matern, kappa = nu = 3, on the agreement as a number (Nikitin et al. 2024, parameters of DENSE, Table 1)
+    source         : DENSE, eqs. 5 and 6; semantic entropy of Farquhar et al. 2024, U_eigv and U_deg of Lin et al. 2024, KLE of Nikitin
+                     et al. 2024 with the parameters of DENSE, Table 1
     """
-    entails = np.asarray(agreement) >= THRESHOLD
-    links = dense.adjacency(entails)
-    affinity = (np.asarray(agreement) + np.asarray(agreement).T) / 2
+    entails = agreement >= THRESHOLD
+    links, clusters = dense.adjacency(entails), seper.cluster(entails | np.eye(len(entails), dtype=bool))
+    affinity = (agreement + agreement.T) / 2  # the agreement as a number, mean of both ways
     np.fill_diagonal(affinity, 1.0)
-    clusters = seper.cluster(entails | np.eye(len(entails), dtype=bool))
     return {
         "dense": dense.degree_entropy(links),
         "semantic_entropy": uncertainty.semantic_entropy(log_likelihood, clusters),
@@ -158,6 +142,10 @@ def measures(agreement: np.ndarray, log_likelihood: np.ndarray) -> dict[str, flo
 # --- many questions together -----------------------------------------------------------------------
 
 
+class Unknown(LookupError):
+    """(Asked, keys): what a job needs and nobody has asked yet."""
+
+
 class Asked(dict):
     """Values by what was asked; `ask` is called with a list of keys that are not known, each once, and returns their values."""
 
@@ -169,33 +157,33 @@ class Asked(dict):
         if missing := [key for key in dict.fromkeys(keys) if key not in self]:
             self.update(zip(missing, self.ask(missing), strict=True))
 
+    def known(self, keys: Sequence[Hashable]) -> list:
+        """The values of the keys; raises Unknown unless all of them have been asked."""
+        if not all(key in self for key in keys):
+            raise Unknown(self, keys)
+        return [self[key] for key in keys]
 
-def together(jobs: Mapping[Hashable, Generator]) -> dict:
-    """The results of all jobs, in the order in which they come: generators that yield (Asked, keys) and are sent the values.
 
-    Each goes on as far as it can; then what all of them wait for is asked, in one call of each `Asked`.
+def together(jobs: Mapping[Hashable, Callable[[], object]]) -> dict:
+    """The results of all jobs, in the order in which they come: functions that take what they need from `Asked.known`.
+
+    A job that meets something unknown is run again from its start once this is asked, for all that wait in one call of each `Asked`.
     """
-    results, waiting = {}, dict.fromkeys(jobs, (Asked(list), ()))
-    answers: dict[Hashable, list | None] = dict.fromkeys(jobs)
-    while waiting:
-        for name in list(waiting):
+    results: dict = {}
+    while waiting := [name for name in jobs if name not in results]:
+        wanted = []
+        for name in waiting:
             try:
-                table, keys = jobs[name].send(answers[name])
-                while all(key in table for key in keys):
-                    table, keys = jobs[name].send([table[key] for key in keys])
-                waiting[name] = table, keys
-            except StopIteration as end:
-                results[name] = end.value
-                del waiting[name]
-        for table in {id(table): table for table, _ in waiting.values()}.values():
-            table.fill([key for other, keys in waiting.values() if other is table for key in keys])
-        answers = {name: [table[key] for key in keys] for name, (table, keys) in waiting.items()}
+                results[name] = jobs[name]()
+            except Unknown as unknown:
+                wanted.append(unknown.args)
+        for table in {id(table): table for table, _ in wanted}.values():
+            table.fill([key for other, keys in wanted if other is table for key in keys])
     return results
 
 
-def _judged(entails: Entails, questions: Sequence[Question]) -> Asked:
+def _judged(entails: Entails, text_of: Mapping[str, str]) -> Asked:
     """(question id, reply, reply) -> how far the first reply entails the second, 0 .. 1."""
-    text_of = {question.id: question.text for question in questions}
 
     def ask(keys):
         names, premises, hypotheses = map(list, zip(*keys, strict=True))
@@ -204,11 +192,15 @@ def _judged(entails: Entails, questions: Sequence[Question]) -> Asked:
     return Asked(ask)
 
 
-def _agreement(same: Asked, name: str, texts: Sequence[str]) -> Generator:
-    """A job: how far each of a question's replies entails each other one, (n, n); equal ones do without being asked about."""
-    pairs = list(permutations(dict.fromkeys(texts), 2))
-    agreed = dict(zip(pairs, (yield same, [(name, *pair) for pair in pairs]), strict=True))
-    return np.array([[1.0 if a == b else agreed[a, b] for b in texts] for a in texts])
+def _entailed(same: Asked, name: str, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+    """How far the first reply of each pair entails the second, (n,); equal ones do, without being asked about."""
+    same.known([(name, a, b) for a, b in pairs if a != b])  # all at once
+    return np.array([1.0 if a == b else same[name, a, b] for a, b in pairs])
+
+
+def _agreement(same: Asked, name: str, texts: Sequence[str]) -> np.ndarray:
+    """How far each of a question's replies entails each other one, (n, n)."""
+    return _entailed(same, name, list(product(texts, repeat=2))).reshape(len(texts), -1)
 
 
 # --- DENSE-RAG -------------------------------------------------------------------------------------
@@ -216,30 +208,26 @@ def _agreement(same: Asked, name: str, texts: Sequence[str]) -> Generator:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the method is run with: k chunks to begin with, nats of DENSE up to which a question is certain, most tokens of a reply."""
+    """How the reader is asked, with documents and without any, and what is asked of who says whether a context is enough."""
 
     read: Prompt
     closed: Prompt
     sufficient: Prompt
-    k: int = 5
-    threshold: float = 0.2
-    max_new_tokens: int = 24
+    max_new_tokens: int = 24  # of a reply
+
+    def shown(self, reader: LanguageModel, question: str, context: Context) -> str:
+        """What the reader is shown: the question with the context's chunks, or, of one chunk left out, without any."""
+        return prompt_text(reader, self.read if context else self.closed, question, context or None)
 
 
 @dataclass(frozen=True)
 class Tables:
-    """What is known of the reader, the judge and the model that is asked whether a context is enough.
+    """What is known of the reader, the judge and the model that is asked whether a context is enough."""
 
-    other   : text -> the same in other words, for every chunk that may be looked up
-    replies : (question id, context) -> the reader's reply
-    same    : (question id, reply, reply) -> how far the first entails the second, 0 .. 1
-    enough  : (question id, context) -> nats, above 0 where the asked model says that the context is enough
-    """
-
-    other: Mapping[str, str]
-    replies: Asked
-    same: Asked
-    enough: Asked
+    other: Mapping[str, str]  # text -> the same in other words, for every chunk that may be looked up
+    replies: Asked  # (question id, context) -> the reader's reply
+    same: Asked  # (question id, reply, reply) -> how far the first entails the second, 0 .. 1
+    enough: Asked  # (question id, context) -> nats, above 0 where the asked model says that the context is enough
 
 
 def ask_with(
@@ -259,7 +247,7 @@ def ask_with(
     text_of = {question.id: question.text for question in questions}
 
     def reply(keys):
-        asked = [shown(reader, settings, text_of[name], context) for name, context in keys]
+        asked = [settings.shown(reader, text_of[name], context) for name, context in keys]
         return [samples[0].text.strip() for samples in reader.generate(asked, max_new_tokens=settings.max_new_tokens)]
 
     def weigh(keys):
@@ -269,41 +257,31 @@ def ask_with(
         nats = word_log_likelihoods(asker, asked, ("Yes", "No"))
         return (nats[:, 0] - nats[:, 1]).tolist()
 
-    return Tables(other, Asked(reply), _judged(judge.equivalent, questions), Asked(weigh))
-
-
-def shown(reader: LanguageModel, settings: Settings, question: str, context: Context) -> str:
-    """What the reader is shown: the question with the context's chunks, or, of one chunk left out, without any."""
-    return prompt_text(reader, settings.read if context else settings.closed, question, context or None)
+    return Tables(other, Asked(reply), _judged(judge.equivalent, text_of), Asked(weigh))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a question.
-
-    refinement : as `dense.refine` returns it
-    reply      : to the context that it ends with
-    read       : every context that the reader was shown for it
-    links      : (n, n) agreement of the replies, for the first context and for the last
-    """
+    """What became of a question."""
 
     refinement: dense.Refinement
-    reply: str
-    read: tuple[Context, ...]
-    links: tuple[np.ndarray, np.ndarray] = field(compare=False)
+    reply: str  # to the context that it ends with
+    read: tuple[Context, ...]  # every context that the reader was shown for it
+    links: tuple[np.ndarray, np.ndarray] = field(
+        compare=False
+    )  # (n, n) agreement of the replies to the first and last context
 
 
 def refined(supplies: Sequence[Supply], variants: Mapping[str, Mapping], tables: Tables) -> dict[Case, Outcome]:
     """`dense.refine` for every question and every variant, each with the same results as alone; all advance together.
 
-    variants : name -> options of `dense.refine`, and `enough`: the nats that a context must exceed to be sufficient, 0 unless told;
-               None: nobody asks; `shuffled`: True gives each chunk the embedding of another one, so that what is added is random;
-               `limit`: most chunks in a context, as many as the question begins with unless told; None: no limit
-    returns  : (question id, variant) -> Outcome
+    variants : name -> options of `dense.refine`, where `limit` is the length of the first context unless told; `enough`, the nats that a
+               context must exceed to be sufficient, 0 unless told, None: nobody asks; `shuffled`, True gives each chunk the embedding of
+               another one, so that what is added is random
     source   : DENSE, section 5.2 and Table 5
     """
-    cases = {Case(supply.question.id, name): (supply, variants[name]) for supply in supplies for name in variants}
-    return together({case: _Asking(supply, tables, options).outcome() for case, (supply, options) in cases.items()})
+    pairs = product(supplies, variants.items())
+    return together({Case(one.question.id, name): partial(_outcome, one, tables, **how) for one, (name, how) in pairs})
 
 
 def understood(supplies: Sequence[Supply], tables: Tables) -> dict[str, Outcome]:
@@ -312,52 +290,31 @@ def understood(supplies: Sequence[Supply], tables: Tables) -> dict[str, Outcome]
     return {name: outcome for (name, _), outcome in refined(supplies, stop, tables).items()}
 
 
-class _Asking:
-    """What the refinement of one question asks, answered from tables; each method is a job, or a part of one."""
+def _outcome(supply: Supply, tables: Tables, *, enough=0.0, shuffled=False, **options) -> Outcome:
+    """A job: the Outcome of one question, whose refinement is answered from tables."""
+    name, read = supply.question.id, {}
+    embeddings = np.random.default_rng(0).permutation(supply.embeddings) if shuffled else supply.embeddings
 
-    def __init__(self, supply: Supply, tables: Tables, options: Mapping):
-        self.supply, self.tables, self.name = supply, tables, supply.question.id
-        self.options = {"limit": len(supply.first)} | dict(options)
-        self.least, self.embeddings = self.options.pop("enough", 0.0), supply.embeddings
-        if self.options.pop("shuffled", False):
-            self.embeddings = np.random.default_rng(0).permutation(supply.embeddings)
-        self.read: dict[Context, None] = {}
+    def replies(contexts):
+        read.update(dict.fromkeys(map(tuple, contexts)))
+        return tables.replies.known([(name, tuple(context)) for context in contexts])
 
-    def replies(self, contexts):
-        self.read.update(dict.fromkeys(map(tuple, contexts)))
-        return (yield self.tables.replies, [(self.name, tuple(context)) for context in contexts])
+    def agree(numbers):
+        said = replies(edits(supply.texts(numbers), tables.other))
+        return dense.adjacency(_agreement(tables.same, name, said) >= THRESHOLD)
 
-    def links(self, said):
-        return dense.adjacency((yield from _agreement(self.tables.same, self.name, said)) >= THRESHOLD)
+    def agree_without(numbers, places):
+        context = list(supply.texts(numbers))
+        left = dense.contexts_without_one(context)
+        original, *shorter = replies([context, *(left[place] for place in places)])
+        pairs = [pair for reply in shorter for pair in ((original, reply), (reply, original))]
+        return (_entailed(tables.same, name, pairs) >= THRESHOLD).reshape(-1, 2).mean(axis=1)
 
-    def agree(self, numbers):
-        said = yield from self.replies(edits(self.supply.texts(numbers), self.tables.other))
-        return (yield from self.links(said))
+    def is_sufficient(numbers):
+        [nats] = tables.enough.known([(name, supply.texts(numbers))])
+        return nats > enough
 
-    def agree_without(self, numbers, places):
-        texts = self.supply.texts(numbers)
-        left = dense.contexts_without_one(list(texts))
-        original, *shorter = yield from self.replies([texts, *(left[place] for place in places)])
-        pairs = [pair for reply in shorter if reply != original for pair in ((original, reply), (reply, original))]
-        yield self.tables.same, [(self.name, *pair) for pair in pairs]  # all at once
-        agreed = []
-        for reply in shorter:
-            agreed.append((yield from self.links([original, reply]))[0, 1])
-        return agreed
-
-    def is_sufficient(self, numbers):
-        [nats] = yield self.tables.enough, [(self.name, self.supply.texts(numbers))]
-        return nats > self.least
-
-    def outcome(self):
-        steps = dense.refining(self.supply.first, self.embeddings, evaluated=self.least is not None, **self.options)
-        answer, refinement = None, None
-        while refinement is None:
-            try:
-                function, *about = steps.send(answer)
-                answer = yield from getattr(self, function)(*about)
-            except StopIteration as end:
-                refinement = end.value
-        [reply] = yield from self.replies([self.supply.texts(refinement.context)])
-        first, last = (yield from self.agree(self.supply.first)), (yield from self.agree(refinement.context))
-        return Outcome(refinement, reply, tuple(self.read), (first, last))
+    asks = {"agree": agree, "agree_without": agree_without, "is_sufficient": None if enough is None else is_sufficient}
+    refinement = dense.refine(supply.first, embeddings, **asks, **{"limit": len(supply.first)} | options)
+    [reply] = replies([supply.texts(refinement.context)])
+    return Outcome(refinement, reply, tuple(read), (agree(supply.first), agree(refinement.context)))

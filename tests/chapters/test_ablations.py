@@ -1,5 +1,7 @@
 """DENSE-RAG taken apart: rows, costs and rules, on made-up replies; a tiny reader end to end."""
 
+from types import SimpleNamespace
+
 import invented
 import numpy as np
 import pandas as pd
@@ -24,16 +26,19 @@ def reader(tmp_path):
 def test_cost_of_a_question(reader):
     some, tables, _ = invented.supplies(1, questions=1, k=2, replies=1)
     found = asked.understood(some, tables)
-    row = ablations.cost(reader, some, found, HOW).iloc[0]
+    row = ablations.cost(reader, HOW, some[0], found["q0"])
     assert (row["k"], row["rounds"], row["rephrasings"], row["replies"], row["entailments"]) == (2, 1, 2, 3, 6)
-    texts = [asked.shown(reader, HOW, some[0].question.text, context) for context in found["q0"].read]
+    texts = [HOW.shown(reader, some[0].question.text, context) for context in found["q0"].read]
     assert row["tokens"] == sum(map(reader.count_tokens, texts)) and row["alone"] == reader.count_tokens(texts[0])
     assert row["alone"] < row["distinct"] < row["tokens"]
 
 
 def test_rows():
     questions = [Question("q1", "who", ("Ann",), "companion"), Question("q2", "is it", ("yes",), "companion")]
-    table = ablations.rows(questions, {"full": {"q1": "ann", "q2": ""}})
+    said = {"q1": "ann", "q2": ""}
+    replies = asked.Asked(lambda keys: [said[name] for name, _ in keys])
+    table = ablations.rows([asked.Supply(question, ()) for question in questions], replies, "full")
+    assert table["id"].tolist() == ["q1", "q2"] and set(table["condition"]) == {"full"}
     assert table["exact_match"].tolist() == [1.0, 0.0] and table["unparsable"].tolist() == [0, 1]
 
 
@@ -62,7 +67,10 @@ def test_what_a_table_says_of_the_first_contexts():
 def test_everything_in_one_table(reader):
     some, tables, _ = invented.supplies(7, questions=8)
     cut = {way: some for way in (contexts.WHOLE, "fixed 64", contexts.SEMANTIC)}
-    table = ablations.tabulated(reader, cut, tables, HOW)
+    material = SimpleNamespace(
+        reader=reader, settings=HOW, cut=cut, how={"threshold": 0.2}, dataset="companion", few=None
+    )
+    table = ablations.tabulated(material, tables)
     first = table[table["run"] == "none"].set_index(["condition", "id"])
     whole = first.loc[contexts.WHOLE]
     unsure = set(whole.index[whole["uncertain"] == 1])
@@ -88,7 +96,7 @@ def test_everything_in_one_table(reader):
     same = refined[refined["condition"] == "no self-evaluation"].set_index(["id", "run"])["exact_match"].unstack()
     assert (same["word"] == same["half"]).all()
     assert not table.duplicated(["id", "condition", "run"]).any()
-    some_rules = ablations.tabulated(reader, cut, tables, HOW, only=("half",))
+    some_rules = ablations.tabulated(material, tables, only=("half",))
     assert set(some_rules["run"]) == {"none", "half"}
 
 

@@ -1,5 +1,7 @@
 """What a question may be shown: recursive and semantic cutting, the nearest chunks; hand-worked cases."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -11,11 +13,18 @@ from rag_utils.measures.dense import Supply
 # --- cutting ---------------------------------------------------------------------------------------
 
 TEXT = "One cat sat here. Two dogs ran away.\n\nThree birds sang a song. Four fish."
-DOCUMENTS = contexts.documents([Passage("a", "T", TEXT.split("\n\n")[0]), Passage("b", "T", TEXT.split("\n\n")[1])])
+PARTS = [Passage(name, "T", text) for name, text in zip("ab", TEXT.split("\n\n"), strict=True)]
+DOCUMENTS = {"T": PARTS}
 
 
 def words(text):
     return len(text.split())
+
+
+def test_documents_are_those_that_the_questions_own_passages_are_from():
+    question = Question("q", "what", ("1",), "companion", gold=PARTS[:1])
+    pool = [PARTS[1], Passage("c", "other", "x"), PARTS[0]]
+    assert contexts.documents_of([question], pool) == {"T": [PARTS[1], PARTS[0]]}
 
 
 def test_paragraphs_then_sentences_then_words():
@@ -61,7 +70,7 @@ def test_supplies_begin_with_the_nearest_of_their_own_chunks():
     found = contexts.supplies(questions, chunks, k=2, encode=encode, reserve=2)
     assert [case.texts(case.first) for case in found] == [("cat", "cat cat cat"), ("dog", "cat")]
     assert [case.texts(range(len(case.chunks))) for case in found] == [("cat", "cat cat cat"), ("dog", "cat")]
-    own = contexts.supplies(questions, contexts.own_chunks(chunks), k=1, encode=encode)
+    own = contexts.supplies(questions, partial(contexts.own_chunks, chunks), k=1, encode=encode)
     assert [case.texts(case.first) for case in own] == [("cat",), ("dog",)]
     assert [case.texts((0, 1)) for case in own] == [("cat", "dog"), ("dog", "cat")]
     assert own[1].embeddings.tolist() == encode(["A dog", "A cat"]).tolist()

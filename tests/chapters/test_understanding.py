@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from experiments import asking, table
 from experiments.dense_thresholds import tables, understanding
-from rag_utils import data, dense, judge, lm, prompts, retrieve, similarity
+from rag_utils import data, dense, lm, prompts, retrieve, similarity
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
 from rag_utils.lm import Generation
@@ -125,7 +125,7 @@ def test_three_rules_for_which_rephrasings_count():
     replies = [said("alpha", "beta", "gamma"), said("two", "one", "none")]
     other = OTHER | {A.text: "one letter"}  # alpha is gone from A; two from B
     assert understanding.lost(SUPPLIES[0], other) == {A.text}  # B never held alpha
-    found = understanding.filtered(SUPPLIES, replies, other, {B.text})
+    found = understanding.filtered(SUPPLIES, replies, other, {A.text: 0.5, B.text: 0.4})
     texts = {case: [reply.text.strip() for reply in kept] for case, kept in found.items()}
     assert texts == {
         ("q1", "edits"): ["alpha", "beta", "gamma"],
@@ -171,7 +171,7 @@ def models(reader, monkeypatch, tmp_path):
         (tmp_path / f"{name}.txt").write_text(template)
     monkeypatch.setattr(prompts, "FOLDER", tmp_path)
     monkeypatch.setattr(asking, "reader", lambda *which: reader)
-    monkeypatch.setattr(judge, "load_judge", lambda profile: SameWords())
+    monkeypatch.setattr(tables, "load_judge", lambda profile: SameWords())
     monkeypatch.setattr(
         retrieve, "encoder", lambda: lambda texts: np.array([[len(t), 1.0 + t.count("e")] for t in texts])
     )
