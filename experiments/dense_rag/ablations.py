@@ -1,7 +1,7 @@
 """DENSE-RAG taken apart: every way of cutting, every variant of the refinement, other settings, and what each costs.
 
-One row per question, way or variant ("condition") and rule by which the loop ends ("run"); numbers only. The experiments of the chapter
-are `refinements`, `chunks` and `sweeps`.
+One row per question, way or variant ("condition") and rule by which the loop ends ("run"). The experiments are `refinements`, `chunks` and
+`sweeps`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,8 @@ from experiments.dense_rag import contexts
 from experiments.dense_rag.contexts import SEMANTIC, WHOLE
 from rag_utils import answers, data, judge, retrieve
 from rag_utils.data import Passage, Question
+from rag_utils.dense import unit_rows
 from rag_utils.engine.tree import prefix_tree, size
-from rag_utils.lm import LanguageModel
 from rag_utils.measures import dense as measure
 from rag_utils.measures.dense import Asked, Outcome, Settings, Supply, Tables
 from rag_utils.prompts import load as load_prompt
@@ -80,10 +80,11 @@ def _worth(question: Question, reply: str, condition: str) -> dict:
     return {"id": question.id, "condition": condition} | scores | {"unparsable": int(not answers.normalize(reply))}
 
 
-def cost(reader: LanguageModel, settings: Settings, supply: Supply, outcome: Outcome) -> dict[str, int]:
+def cost(material, supply: Supply, outcome: Outcome) -> dict[str, int]:
     """What a question asked of a model: DENSE, appendix L."""
-    steps = outcome.refinement.rounds
-    encoded = [reader.encode(settings.shown(reader, supply.question.text, context)) for context in outcome.read]
+    steps, reader = outcome.refinement.rounds, material.reader
+    texts = [material.settings.shown(reader, supply.question.text, context) for context in outcome.read]
+    encoded = [reader.encode(text) for text in texts]
     left_out = sum(role != "certain" for step in steps for role in step.roles)
     return {
         "k": len(supply.first),
@@ -98,39 +99,33 @@ def cost(reader: LanguageModel, settings: Settings, supply: Supply, outcome: Out
     }
 
 
-def of_outcomes(
-    material: "Material", supplied: Sequence[Supply], outcomes: Mapping[str, Outcome], condition: str
-) -> pd.DataFrame:
-    """What the reply to each supplied question is worth, as in `rows`; what became of its context; and `cost`.
-
-    outcomes : question id -> Outcome
-    """
+def of_outcomes(material, supplied: Sequence[Supply], outcomes: Mapping[str, Outcome], condition: str) -> pd.DataFrame:
+    """What the reply to each supplied question is worth, as in `rows`; what became of its context; and `cost`."""
     by_id, table = {supply.question.id: supply for supply in supplied}, []
     for supply, outcome in [(by_id[name], outcome) for name, outcome in outcomes.items() if name in by_id]:
         way, start = outcome.refinement, outcome.refinement.rounds[0]
         row = _worth(supply.question, outcome.reply, condition)
         row |= {"dense": start.entropy, "after": way.rounds[way.best].entropy}  # nats
         row |= {"added": len({*way.context} - {*start.context}), "chunks": len(way.context), "ended": way.ended}
-        table.append(row | cost(material.reader, material.settings, supply, outcome))
+        table.append(row | cost(material, supply, outcome))
     return pd.DataFrame(table)
 
 
-def tabulated(material: "Material", tables: Tables, *, only: Sequence[str] | None = None) -> pd.DataFrame:
-    """Every way of cutting, and every variant of the refinement for the questions that are uncertain with WHOLE.
+def tabulated(material, tables: Tables, *, only: Sequence[str] | None = None) -> pd.DataFrame:
+    """Every way of cutting a `Material`, and every variant of the refinement for the questions that are uncertain with WHOLE.
 
     only    : the `rules` to run; None: all
     returns : `of_outcomes` for WHOLE, SEMANTIC and every variant, `rows` for other ways, with the columns run (the rule; "none": nothing is
               refined), uncertain (0 or 1), and, for ways of cutting, holds (an answer is in the first context) and length (its tokens), and
               for SEMANTIC and uncertain questions nats, by which the asked model finds the first context enough
     """
-    cut, few, threshold, parts = material.cut, material.few, material.how["threshold"], []
+    cut, threshold, parts = material.cut, material.how["threshold"], []
     first = {way: measure.understood(cut[way], tables) for way in (WHOLE, SEMANTIC)}
     entropy = {name: outcome.refinement.rounds[0].entropy for name, outcome in first[WHOLE].items()}
     unsure = [supply for supply in cut[SEMANTIC] if entropy[supply.question.id] > threshold]
     nats = of_first(tables.enough, unsure)
-    for way, supplied in cut.items():
-        supplied = supplied[:few]
-        known = way in first
+    for way, every in cut.items():
+        supplied, known = every[: material.few], way in first
         part = of_outcomes(material, supplied, first[way], way) if known else rows(supplied, tables.replies, way)
         lengths = {one.question.id: sum(map(material.reader.count_tokens, one.texts())) for one in supplied}
         part["holds"], part["length"] = part["id"].map(contexts.holds(supplied)), part["id"].map(lengths)
@@ -176,15 +171,14 @@ class Material:
         }
         self.ways[SEMANTIC] = self.semantic(how["tau"])
         self.cut = {way: self.supplied(own, how["k"], self.questions) for way, own in self.ways.items()}
-        texts, judge_of = list(dict.fromkeys(editable(self.cut, few=few))), judge.load_judge(profile)
+        texts, same = list(dict.fromkeys(editable(self.cut, few=few))), judge.load_judge(profile)
         asked = {name: load_prompt(prompt) for name, prompt in prompts.items()}
         words = measure.rephrase(self.writer, texts, asked.pop("rephrase"), max_new_tokens=how["max_tokens"])
         self.other = dict(zip(texts, words, strict=True))
-        self.faithful = dict(zip(texts, map(float, measure.faithful(judge_of, texts, words)), strict=True))
+        self.faithful = dict(zip(texts, map(float, measure.faithful(same, texts, words)), strict=True))
         self.settings = Settings(**asked, max_new_tokens=how["max_new_tokens"])
-        other = measure.accepted(self.other, self.faithful)
-        models = self.reader, judge_of, self.settings
-        self.tables = measure.ask_with(self.questions, *models, other=other, asker=self.asker)
+        who = {"asker": self.asker, "other": measure.accepted(self.other, self.faithful)}
+        self.tables = measure.ask_with(self.questions, self.reader, same, self.settings, **who)
 
     def semantic(self, tau: float) -> list[Passage]:
         how = {"max_tokens": self.how["max_tokens"], "count_tokens": self.writer.count_tokens}
@@ -212,6 +206,21 @@ def editable(cut: Mapping[str, Sequence[Supply]], *, few: int | None = None) -> 
     return first + [chunk.text for supply in cut[SEMANTIC][:few] for chunk in supply.chunks]
 
 
+def cut_rows(material) -> pd.DataFrame:
+    """The tokens of each chunk, and how surely its other words mean the same, if it has any; the cosines of neighbouring sentences."""
+    count, faithful = material.writer.count_tokens, material.faithful
+    rows = [
+        {"id": chunk.id, "condition": way, "tokens": count(chunk.text), "faithful": faithful.get(chunk.text)}
+        for way, own in material.ways.items()
+        for chunk in own
+    ]
+    for number, parts in enumerate(material.documents.values(), 1):
+        units = unit_rows(material.encode(contexts.sentences_of(parts)))
+        for place, cosine in enumerate((units[:-1] * units[1:]).sum(axis=1), 1):
+            rows.append({"id": f"d{number:03}s{place:03}", "condition": "neighbours", "cosine": cosine})
+    return pd.DataFrame(rows)
+
+
 def refinements(*, mode, profile, weaker, dataset, questions, prompts, how):
     """`tabulated`, and once more with all other words, whether the judge takes them to mean the same or not; settings as in `Material`."""
     return _refinements(Material(mode, profile, weaker, dataset, questions, prompts, how))
@@ -231,7 +240,7 @@ def _refinements(material: Material) -> tuple[pd.DataFrame, dict]:
 
 
 def chunks(*, mode, profile, weaker, dataset, questions, prompts, how):
-    """`contexts.cut_rows`: what cutting makes of the documents; settings as in `Material`."""
+    """`cut_rows`: what cutting makes of the documents; settings as in `Material`."""
     return _chunks(Material(mode, profile, weaker, dataset, questions, prompts, how))
 
 
@@ -241,10 +250,9 @@ def live_chunks(*, mode, profile, weaker, dataset, questions, prompts, how, few=
 
 
 def _chunks(material: Material) -> tuple[pd.DataFrame, dict]:
-    how = {"count_tokens": material.writer.count_tokens, "encode": material.encode}
-    table = contexts.cut_rows(material.documents, material.ways, faithful=material.faithful, **how)
     others = {*editable(material.cut)} - {*material.other}  # have other words, but not for these questions
     apart = {chunk.id for own in material.ways.values() for chunk in own if chunk.text in others}
+    table = cut_rows(material)
     return table[~table["id"].isin(apart)], material.facts
 
 

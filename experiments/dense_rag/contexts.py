@@ -6,17 +6,16 @@ supplies(questions, chunks, k=5, encode=encode)[0].texts()
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-import pandas as pd
 from semantic_text_splitter import TextSplitter
 
 from rag_utils import answers, retrieve
 from rag_utils.base import checks
 from rag_utils.corpora.sentences import split_sentences
 from rag_utils.data import Passage, Question
-from rag_utils.dense import merge_sentences, unit_rows
+from rag_utils.dense import merge_sentences
 from rag_utils.measures.dense import Supply
 
 FIXED = {
@@ -28,12 +27,12 @@ WHOLE, SEMANTIC = "fixed 128", "semantic"  # what a question is certain or uncer
 RESERVE = 20  # nearest chunks that a question may use
 
 Documents = Mapping[str, Sequence[Passage]]  # title -> paragraphs
-Count = Callable[[str], int]
 
 
 def documents_of(questions: Sequence[Question], pool: Sequence[Passage]) -> dict[str, list[Passage]]:
     """The documents that the questions' own passages are from: title -> its passages, in their order."""
-    titles, documents = _titles(*questions), defaultdict(list)
+    titles = {passage.title for question in questions for passage in retrieve.own_passages(question)}
+    documents = defaultdict(list)
     for passage in pool:
         if passage.title in titles:
             documents[passage.title].append(passage)
@@ -42,12 +41,7 @@ def documents_of(questions: Sequence[Question], pool: Sequence[Passage]) -> dict
 
 def own_chunks(chunks: Sequence[Passage], question: Question) -> list[Passage]:
     """The chunks of the documents that the question's own passages are from."""
-    titles = _titles(question)
-    return [chunk for chunk in chunks if chunk.title in titles]
-
-
-def _titles(*questions: Question) -> set[str]:
-    return {passage.title for question in questions for passage in retrieve.own_passages(question)}
+    return [chunk for own in documents_of([question], chunks).values() for chunk in own]
 
 
 def sentences_of(parts: Sequence[Passage]) -> list[str]:
@@ -55,7 +49,7 @@ def sentences_of(parts: Sequence[Passage]) -> list[str]:
     return [sentence for part in parts for sentence in part.sentences or split_sentences(part.text)]
 
 
-def recursive_chunks(whole: Documents, *, size: int, overlap: int, count_tokens: Count) -> list[Passage]:
+def recursive_chunks(whole: Documents, *, size: int, overlap: int, count_tokens) -> list[Passage]:
     """The chunks of all documents, of at most `size` tokens: whole paragraphs as long as they fit, else sentences, else words.
 
     overlap : most tokens of a chunk that the next one of its document repeats
@@ -66,9 +60,7 @@ def recursive_chunks(whole: Documents, *, size: int, overlap: int, count_tokens:
     return _numbered({title: [" ".join(text.split()) for text in own] for title, own in texts.items()})
 
 
-def semantic_chunks(
-    whole: Documents, *, threshold: float, max_tokens: int, count_tokens: Count, encode: retrieve.Encoder
-) -> list[Passage]:
+def semantic_chunks(whole: Documents, *, threshold: float, max_tokens: int, count_tokens, encode) -> list[Passage]:
     """Neighbouring sentences of a document that are alike, together: `dense.merge_sentences` on each document.
 
     threshold : least cosine of two neighbours. It belongs to the encoder: 0.6 with the paper's hardly joins any with ours
@@ -87,32 +79,6 @@ def _numbered(texts: Mapping[str, Sequence[str]]) -> list[Passage]:
         for number, (title, own) in enumerate(texts.items(), 1)
         for place, text in enumerate(own, 1)
     ]
-
-
-def cut_rows(
-    whole: Documents,
-    ways: Mapping[str, Sequence[Passage]],
-    *,
-    count_tokens: Count,
-    encode,
-    faithful: Mapping[str, float],
-) -> pd.DataFrame:
-    """What cutting makes of documents, as numbers.
-
-    faithful : text of a chunk -> how surely its other words mean the same, for those that have other words
-    returns  : columns id, condition, and tokens and faithful for each chunk (condition: the way of cutting), or cosine for each pair of
-               neighbouring sentences of a document (condition "neighbours")
-    """
-    rows = [
-        {"id": chunk.id, "condition": way, "tokens": count_tokens(chunk.text), "faithful": faithful.get(chunk.text)}
-        for way, own in ways.items()
-        for chunk in own
-    ]
-    for number, parts in enumerate(whole.values(), 1):
-        units = unit_rows(encode(sentences_of(parts)))
-        for place, cosine in enumerate((units[:-1] * units[1:]).sum(axis=1), 1):
-            rows.append({"id": f"d{number:03}s{place:03}", "condition": "neighbours", "cosine": cosine})
-    return pd.DataFrame(rows)
 
 
 def supplies(

@@ -1,7 +1,7 @@
 """How well does an uncertainty tell right replies from wrong ones? AUROC and AURAC with intervals, and differences between two of them.
 
-uncertainty and correct are (n,) as `stats.auroc` takes them; area is "AUROC" or "AURAC". For either, resamples with right or with wrong
-replies only are left out; if these are more than half, a ValueError is raised.
+uncertainty and correct are (n,) as `stats.auroc` takes them, area is "AUROC" or "AURAC", how is resamples and seed. For either area
+resamples with right or with wrong replies only are left out; if these are more than half, a ValueError is raised.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,6 @@ def areas(table: pd.DataFrame, *, measures: Mapping[str, str], score="exact_matc
 
     table    : one row per question; score: a column of 0 and 1
     measures : title -> column
-    how      : resamples and seed
     returns  : index the titles, columns AUROC and AURAC, cells stats.Estimate; None where every reply is right or none is
     """
     varies = table[score].nunique() > 1
@@ -79,7 +78,6 @@ def ahead(
 
     table   : one row per question, or several data sets below one another with a column `groups` that names them
     others  : title -> column
-    how     : resamples and seed
     returns : COLUMNS, p_holm adjusted for all rows; no rows where every reply is right or none is
     """
     if table[score].nunique() < 2:

@@ -44,17 +44,14 @@ class Setup:
 
     def words(self, supplies: Iterable[Supply], *, most: int | None = None) -> tuple[dict[str, str], dict[str, float]]:
         """Text of a passage -> the same in other words, at most so many tokens, and -> how surely the judge takes these to say the same."""
-        texts, most = list(dict.fromkeys(texts_of(supplies))), most or self.how["rephrase_tokens"]
+        texts = list(dict.fromkeys(text for supply in supplies for text in supply.texts()))
+        most = most or self.how["rephrase_tokens"]
         other = rephrase(self.rephraser, texts, self.prompts["rephrase"], max_new_tokens=most)
         same = map(float, faithful(self.judge, texts, other))
         return dict(zip(texts, other, strict=True)), dict(zip(texts, same, strict=True))
 
     def edited(self, supplies: Sequence[Supply], other: dict[str, str]) -> list[list[Generation]]:
         return replies_under_edits(self.reader, supplies, other, **self.asked)
-
-
-def texts_of(supplies: Iterable[Supply]) -> list[str]:
-    return [text for supply in supplies for text in supply.texts()]
 
 
 def nearest(questions: Sequence[Question], pool: retrieve.Pool, k: int) -> list[Supply]:
@@ -70,9 +67,6 @@ def nearest(questions: Sequence[Question], pool: retrieve.Pool, k: int) -> list[
 def under(condition: str, supplies: Sequence[Supply], said: Sequence[list[Generation]]) -> Drawn:
     """Replies by question and condition."""
     return {Case(one.question.id, condition): replies for one, replies in zip(supplies, said, strict=True)}
-
-
-# --- the corpus ------------------------------------------------------------------------------------
 
 
 def rephrasings(*, mode, profile, weaker, prompts, rephrase_tokens):
@@ -154,9 +148,6 @@ def cost(*, mode, profile, weaker, prompts, how, sizes):
     return pd.concat(table.assign(condition=f"k {k}") for k, table in tables.items()), setup.facts
 
 
-# --- benchmarks ------------------------------------------------------------------------------------
-
-
 def on_benchmark(*, mode, profile, weaker, prompts, how, dataset, questions, few=None):
     """`rows` on a public benchmark, greedy under edits as in `filtered`, and sampled under the original context ("samples").
 
@@ -167,7 +158,7 @@ def on_benchmark(*, mode, profile, weaker, prompts, how, dataset, questions, few
     setup = Setup(mode, profile, weaker, prompts, how, dataset, questions)
     every = setup.supplies()
     supplies = every[:few]
-    longest = max(map(setup.rephraser.count_tokens, texts_of(every)))
+    longest = max(setup.rephraser.count_tokens(text) for supply in every for text in supply.texts())
     other, same = setup.words(supplies, most=min(how["rephrase_tokens"], longest))
     drawn = filtered(supplies, setup.edited(supplies, other), other, same)
     options = setup.asked | {"n": how["samples"], "temperature": how["temperature"]}

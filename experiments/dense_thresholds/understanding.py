@@ -49,9 +49,7 @@ def lost(supply: Supply, other: Mapping[str, str]) -> set[str]:
     return {text for text in holding if not answers.contains_answer(other[text], golds)}
 
 
-def filtered(
-    supplies: Sequence[Supply], said: Sequence[list[Generation]], other: Mapping[str, str], same: Mapping[str, float]
-) -> Drawn:
+def filtered(supplies: Sequence[Supply], said, other: Mapping[str, str], same: Mapping[str, float]) -> Drawn:
     """The same greedy replies under edits by three rules for which rephrasings count; in place of one that does not, reply 0.
 
     same    : text of a passage -> as `measures.dense.faithful` returns it
@@ -68,15 +66,10 @@ def filtered(
     return drawn
 
 
-# --- tables ----------------------------------------------------------------------------------------
-
-
-def rows(
-    questions: Sequence[Question], drawn: Drawn, agreed: Mapping[Case, np.ndarray] | None = None, *, by: Judge = None
-) -> pd.DataFrame:
+def rows(questions: Sequence[Question], drawn: Drawn, agreed=None, *, by: Judge | None = None) -> pd.DataFrame:
     """What the replies to each question under each condition say; ValueError if there is one reply only.
 
-    agreed : as `measures.dense.agreements` returns it; None: asked of the judge `by`
+    agreed : as `measures.dense.agreements` returns it; None: the judge `by` is asked
     """
     agreed = asked.agreements(by.equivalent, questions, drawn) if agreed is None else agreed
     golds, table = {question.id: list(question.answers) for question in questions}, []
@@ -128,9 +121,7 @@ def overlap_entropy(replies: Sequence[Generation]) -> float:
     return dense.degree_entropy((links + links.T) / 2)
 
 
-def cost_rows(
-    reader: LanguageModel, supplies: Sequence[Supply], other: Mapping[str, str], *, prompt: Prompt, rephrase: Prompt
-) -> pd.DataFrame:
+def cost_rows(reader, supplies: Sequence[Supply], other, *, prompt: Prompt, rephrase: Prompt) -> pd.DataFrame:
     """What DENSE asks of a reader, question by question, counted and not run.
 
     source : DENSE, appendix L, which counts calls: k rephrasings, k + 1 replies, O(k^2) entailments
@@ -150,10 +141,7 @@ def cost_rows(
 
 
 def side_by_side(edited: pd.DataFrame, drawn: pd.DataFrame) -> pd.DataFrame:
-    """DENSE from the replies under edits, every other measure from samples to the original context: one row per question.
-
-    edited, drawn : as `rows` returns them, one condition each; whether a reply is right is taken from edited
-    """
+    """`rows` of the replies under edits, with every measure but DENSE from the `rows` of samples to the original context."""
     others = [column for column in MEASURES.values() if column != "dense"]
     return edited.drop(columns=others).merge(drawn[["id", *others]], on="id", validate="one_to_one")
 

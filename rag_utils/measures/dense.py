@@ -143,7 +143,7 @@ def measures(agreement: np.ndarray, log_likelihood: np.ndarray) -> dict[str, flo
 
 
 class Unknown(LookupError):
-    """(Asked, keys): what a job needs and nobody has asked yet."""
+    """An `Asked` and the keys that a job needs of it and nobody has asked yet."""
 
 
 class Asked(dict):

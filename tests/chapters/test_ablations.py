@@ -12,7 +12,7 @@ from invented import HOW
 from experiments import asking, table
 from experiments.dense_rag import ablations, contexts
 from rag_utils import judge, lm, prompts, retrieve
-from rag_utils.data import Question
+from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
 from rag_utils.measures import dense as asked
 
@@ -26,7 +26,7 @@ def reader(tmp_path):
 def test_cost_of_a_question(reader):
     some, tables, _ = invented.supplies(1, questions=1, k=2, replies=1)
     found = asked.understood(some, tables)
-    row = ablations.cost(reader, HOW, some[0], found["q0"])
+    row = ablations.cost(SimpleNamespace(reader=reader, settings=HOW), some[0], found["q0"])
     assert (row["k"], row["rounds"], row["rephrasings"], row["replies"], row["entailments"]) == (2, 1, 2, 3, 6)
     texts = [HOW.shown(reader, some[0].question.text, context) for context in found["q0"].read]
     assert row["tokens"] == sum(map(reader.count_tokens, texts)) and row["alone"] == reader.count_tokens(texts[0])
@@ -98,6 +98,31 @@ def test_everything_in_one_table(reader):
     assert not table.duplicated(["id", "condition", "run"]).any()
     some_rules = ablations.tabulated(material, tables, only=("half",))
     assert set(some_rules["run"]) == {"none", "half"}
+
+
+def test_what_cutting_makes_in_numbers():
+    def encode(texts):
+        return np.array([[1.0, 0.0] if "dogs" in text else [3.0, 4.0] for text in texts])
+
+    documents = {
+        "T": [
+            Passage("a", "T", "One cat sat here. Two dogs ran away."),
+            Passage("b", "T", "Three birds sang. Four fish."),
+        ]
+    }
+    writer = SimpleNamespace(count_tokens=lambda text: len(text.split()))
+    how = {"threshold": 0.9, "max_tokens": 9, "count_tokens": writer.count_tokens, "encode": encode}
+    chunks = contexts.semantic_chunks(documents, **how)
+    material = SimpleNamespace(
+        writer=writer, encode=encode, documents=documents, ways={"semantic": chunks}, faithful={chunks[0].text: 0.25}
+    )
+    table = ablations.cut_rows(material)
+    rows = table[table["condition"] == "semantic"]
+    assert rows["tokens"].tolist() == [4, 4, 5] and rows["faithful"].tolist()[0] == 0.25
+    assert rows["faithful"].isna().tolist() == [False, True, True]
+    pairs = table[table["condition"] == "neighbours"]
+    assert pairs["id"].tolist() == ["d001s001", "d001s002", "d001s003"]
+    assert pairs["cosine"].tolist() == pytest.approx([0.6, 0.6, 1.0])
 
 
 class Different:

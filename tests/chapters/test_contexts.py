@@ -91,23 +91,6 @@ def test_each_text_is_embedded_once():
     assert seen == ["a", "bb", "ccc"]
 
 
-def test_what_cutting_makes_in_numbers():
-    def encode(texts):
-        return np.array([[1.0, 0.0] if "dogs" in text else [3.0, 4.0] for text in texts])
-
-    ways = {
-        "semantic": contexts.semantic_chunks(DOCUMENTS, threshold=0.9, max_tokens=9, count_tokens=words, encode=encode)
-    }
-    faithful = {ways["semantic"][0].text: 0.25}
-    table = contexts.cut_rows(DOCUMENTS, ways, count_tokens=words, encode=encode, faithful=faithful)
-    chunks = table[table["condition"] == "semantic"]
-    assert chunks["tokens"].tolist() == [4, 4, 7] and chunks["faithful"].tolist()[0] == 0.25
-    assert chunks["faithful"].isna().tolist() == [False, True, True]
-    pairs = table[table["condition"] == "neighbours"]
-    assert pairs["id"].tolist() == ["d001s001", "d001s002", "d001s003"]
-    assert pairs["cosine"].tolist() == pytest.approx([0.6, 0.6, 1.0])
-
-
 def test_what_a_context_holds():
     questions = [Question("q1", "who", ("Ann",), "companion"), Question("q2", "is it", ("yes",), "companion")]
     chunks = (Passage("c1", "t", "Bob and Ann"), Passage("c2", "t", "yes"))
