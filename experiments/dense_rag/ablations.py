@@ -193,8 +193,7 @@ class Material:
     def facts(self) -> dict:
         computed = sum(model.count.computed for model in (self.writer, self.reader, self.asker))
         facts = {"questions": len(self.questions), "documents": len(self.documents), "computed_tokens": computed}
-        facts |= asking.facts(reader=self.reader, asker=self.asker)
-        return facts if self.dataset == COMPANION else facts | benchmarks.source(self.dataset)
+        return facts | asking.facts(reader=self.reader, asker=self.asker) | benchmarks.source(self.dataset)
 
 
 def editable(cut: Mapping[str, Sequence[Supply]], *, few: int | None = None) -> list[str]:

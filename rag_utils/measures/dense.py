@@ -1,10 +1,8 @@
 """DENSE asked of a reader: passages in other words, the replies to them, how far these agree; and DENSE-RAG on many questions at once.
 
-    other = dict(zip(texts, rephrase(asker, texts, prompt), strict=True))
-    said = replies_under_edits(reader, supplies, other, prompt=read)
-    outcomes = refined(supplies, {"full": {}}, ask_with(questions, reader, judge, settings, other=other, asker=asker))
-
-`dense.refine` takes one question and a reader that answers at once; here many questions advance together, asked about in one call.
+other = dict(zip(texts, rephrase(asker, texts, prompt), strict=True))
+said = replies_under_edits(reader, supplies, other, prompt=read)
+outcomes = refined(supplies, {"full": {}}, ask_with(questions, reader, judge, settings, other=other, asker=asker))
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -45,7 +43,7 @@ class Supply:
         return tuple(self.chunks[number].text for number in (self.first if numbers is None else numbers))
 
 
-# --- other words -----------------------------------------------------------------------------------
+# --- other words, and the replies to them ----------------------------------------------------------
 
 
 def rephrase(asker: LanguageModel, texts: Sequence[str], prompt: Prompt, *, max_new_tokens: int = 128) -> list[str]:
@@ -76,17 +74,13 @@ def edits(context: Context, other: Mapping[str, str]) -> list[list[str]]:
     return dense.single_edit_contexts(list(context), [other[text] for text in context])
 
 
-# --- replies and how far they agree ----------------------------------------------------------------
-
-
 def replies_under_edits(
     reader: LanguageModel, supplies: Sequence[Supply], other: Mapping[str, str], *, prompt: Prompt, **how
 ) -> list[list[Generation]]:
     """The reply to each first context and, per passage, the reply when that passage alone is in other words; all in one call.
 
     how     : temperature, max_new_tokens and seed, as in `LanguageModel.generate`
-    returns : per supply k + 1 replies, the one to the original context first
-    raises  : ValueError as `edits` and `LanguageModel.generate`
+    returns : per supply k + 1 replies, the one to the original context first; ValueError as `edits`
     source  : DENSE, eq. 4
     """
     contexts = [(supply.question, edits(supply.texts(), other)) for supply in supplies]
@@ -95,9 +89,7 @@ def replies_under_edits(
     return [[next(replies)[0] for _ in own] for _, own in contexts]
 
 
-def entailment(
-    model: LanguageModel, prompt: Prompt, questions: Sequence[str], premises: Sequence[str], hypotheses: Sequence[str]
-) -> np.ndarray:
+def entailment(model: LanguageModel, prompt: Prompt, questions, premises, hypotheses) -> np.ndarray:
     """How likely the model finds each verdict on whether a premise entails a hypothesis: (n, 3) nats, in the order of VERDICTS.
 
     prompt : with the slots question, premise and hypothesis, asks for one of VERDICTS
@@ -119,15 +111,12 @@ def agreements(entails: Entails, questions: Sequence[Question], drawn: Drawn) ->
 def measures(agreement: np.ndarray, log_likelihood: np.ndarray) -> dict[str, float]:
     """DENSE and the measures that it is compared with, all on the same n replies.
 
-    agreement      : (n, n) in [0, 1], row = premise
-    log_likelihood : (n,) nats, sum over the tokens of each reply
-    source         : DENSE, eqs. 5 and 6; semantic entropy of Farquhar et al. 2024, U_eigv and U_deg of Lin et al. 2024, KLE of Nikitin
-                     et al. 2024 with the parameters of DENSE, Table 1
+    agreement : (n, n) in [0, 1], row = premise; log_likelihood: (n,) nats, sum over the tokens of each reply
+    source    : DENSE, eqs. 5, 6 and Table 1; Farquhar et al. 2024 (semantic entropy), Lin et al. 2024 (U), Nikitin et al. 2024 (KLE)
     """
     entails = agreement >= THRESHOLD
     links, clusters = dense.adjacency(entails), seper.cluster(entails | np.eye(len(entails), dtype=bool))
-    affinity = (agreement + agreement.T) / 2  # the agreement as a number, mean of both ways
-    np.fill_diagonal(affinity, 1.0)
+    affinity = np.where(np.eye(len(entails)), 1.0, (agreement + agreement.T) / 2)  # as a number, mean of both ways
     return {
         "dense": dense.degree_entropy(links),
         "semantic_entropy": uncertainty.semantic_entropy(log_likelihood, clusters),
@@ -230,15 +219,7 @@ class Tables:
     enough: Asked  # (question id, context) -> nats, above 0 where the asked model says that the context is enough
 
 
-def ask_with(
-    questions: Sequence[Question],
-    reader: LanguageModel,
-    judge: Judge,
-    settings: Settings,
-    *,
-    other: Mapping[str, str],
-    asker: LanguageModel | None = None,
-) -> Tables:
+def ask_with(questions, reader, judge: Judge, settings: Settings, *, other: Mapping[str, str], asker=None) -> Tables:
     """Tables that ask this reader and this judge.
 
     asker  : says how much likelier "Yes" than "No" is to it when asked whether a context is enough; None: looking there is a ValueError
@@ -254,8 +235,8 @@ def ask_with(
         if asker is None:
             raise ValueError(f"{len(keys)} contexts are to be weighed and nobody is there to ask; give an asker")
         asked = [prompt_text(asker, settings.sufficient, text_of[name], context) for name, context in keys]
-        nats = word_log_likelihoods(asker, asked, ("Yes", "No"))
-        return (nats[:, 0] - nats[:, 1]).tolist()
+        yes, no = word_log_likelihoods(asker, asked, ("Yes", "No")).T
+        return (yes - no).tolist()
 
     return Tables(other, Asked(reply), _judged(judge.equivalent, text_of), Asked(weigh))
 
@@ -273,7 +254,7 @@ class Outcome:
 
 
 def refined(supplies: Sequence[Supply], variants: Mapping[str, Mapping], tables: Tables) -> dict[Case, Outcome]:
-    """`dense.refine` for every question and every variant, each with the same results as alone; all advance together.
+    """`dense.refine` for every question and every variant, each as alone, but all advance together and are asked about in one call.
 
     variants : name -> options of `dense.refine`, where `limit` is the length of the first context unless told; `enough`, the nats that a
                context must exceed to be sufficient, 0 unless told, None: nobody asks; `shuffled`, True gives each chunk the embedding of
@@ -311,8 +292,7 @@ def _outcome(supply: Supply, tables: Tables, *, enough=0.0, shuffled=False, **op
         return (_entailed(tables.same, name, pairs) >= THRESHOLD).reshape(-1, 2).mean(axis=1)
 
     def is_sufficient(numbers):
-        [nats] = tables.enough.known([(name, supply.texts(numbers))])
-        return nats > enough
+        return tables.enough.known([(name, supply.texts(numbers))])[0] > enough
 
     asks = {"agree": agree, "agree_without": agree_without, "is_sufficient": None if enough is None else is_sufficient}
     refinement = dense.refine(supply.first, embeddings, **asks, **{"limit": len(supply.first)} | options)

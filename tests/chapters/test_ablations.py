@@ -1,5 +1,6 @@
 """DENSE-RAG taken apart: rows, costs and rules, on made-up replies; a tiny reader end to end."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import invented
@@ -147,6 +148,7 @@ def models(monkeypatch, tmp_path):
         retrieve, "encoder", lambda: lambda texts: np.array([[len(t), 1.0 + t.count("e")] for t in texts])
     )
     monkeypatch.setattr(asked, "rephrase", lambda asker, texts, prompt, **how: [f"{text} again" for text in texts])
+    monkeypatch.setattr(contexts, "supplies", partial(contexts.supplies, reserve=4))
     return model
 
 
