@@ -90,7 +90,6 @@ def supplies(
     raises     : ValueError if reserve is below k
     """
     checks.whole("reserve", reserve, least=k)
-    encode = retrieve.remembering(encode)
     run, supplied = retrieve.dense(questions, chunks, k=reserve, encoder=encode), []
     for question in questions:
         by_id = {chunk.id: chunk for chunk in (chunks(question) if callable(chunks) else chunks)}
