@@ -76,7 +76,7 @@ def rankings(*, mode, profiles, prompt, size, prefix, temperature, seed) -> tupl
     positions = teaching(mode=mode, profiles=profiles, prompt=prompt, size=size, prefix=prefix, seed=seed)[1]
     sets, _ = test_orders(size=size, prefix=prefix, temperature=temperature, seed=seed)
     readers = {who: asking.reader(profile, mode, CHAPTER) for who, profile in profiles.items()}
-    rows = _ranked(readers, parts["test"], shown, sets, positions, prompt, size, seed)
+    rows = _ranked(readers, parts["test"], shown, sets, positions, prompts.load(prompt), size, seed)
     return rows[rows["condition"] != "agent fixed"].reset_index(drop=True), asking.facts(**readers)
 
 
@@ -84,7 +84,7 @@ def _ranked(readers, questions, shown, sets, positions, prompt, size, seed) -> p
     parts = []
     for who, reader in readers.items():
         chosen = sets if who == "reader" else {name: sets[name] for name in (PRUNED, SHORT, ALONE)}
-        rows = saliencies(reader, questions, shown, chosen, prompt=prompts.load(prompt), prior=False)
+        rows = saliencies(reader, questions, shown, chosen, prompt=prompt, prior=False)
         rows = savings.rankings(rows, positions[who], size=size, seed=seed)
         parts.append(rows.assign(condition=("" if who == "reader" else "agent ") + rows["condition"]))
     return pd.concat(parts, ignore_index=True)
@@ -112,17 +112,16 @@ def hotpotqa(*, mode, profiles, prompt, questions, orders, max_new_tokens, few=N
     size, template = orders["size"], prompts.load(prompt)
     positions = teaching(mode="replay" if few else mode, profiles=profiles, prompt=prompt, **orders)[1]
     readers = {who: asking.reader(profile, mode) for who, profile in profiles.items()}
-    asked, shown = benchmarks.benchmark_passages("hotpotqa", questions, size, seed=orders["seed"])
-    asked = asked[:few]
+    every, shown = benchmarks.benchmark_passages("hotpotqa", questions, size, seed=orders["seed"])
+    asked = every[:few]
     sets = savings.proposed([question.id for question in asked], size, prefix=orders["prefix"], seed=orders["seed"])
     scores = passage_scores(vectors(retrieve.encoder(), asked, shown), shipped_student())
-    by_reader = _ranked(readers, asked, shown, sets, positions, prompt, size, orders["seed"])
+    by_reader = _ranked(readers, asked, shown, sets, positions, template, size, orders["seed"])
     rows = pd.concat([by_reader, savings.by_score(scores)], ignore_index=True)
     ways = {way: ranked(part) for way, part in rows.groupby("condition", sort=False)}
     ways |= {savings.RETRIEVER: {one.id: [list(range(size))] for one in asked}, CYCLIC: sets[CYCLIC]}
-    how = {"prompt": template, "max_new_tokens": max_new_tokens}
-    said = answered(readers["reader"], asked, shown, ways, **how).drop(columns="reply")
-    said = said.merge(rows.drop(columns="order"), on=["id", "condition"], how="left")
+    said = answered(readers["reader"], asked, shown, ways, prompt=template, max_new_tokens=max_new_tokens)
+    said = said.drop(columns="reply").merge(rows.drop(columns="order"), on=["id", "condition"], how="left")
     price = savings.costs(readers["reader"], asked, shown, sets, prompt=template).rename(columns={"condition": "set"})
     said = said.assign(set=said["condition"].map(savings.set_of)).merge(price, on=["id", "set"], how="left")
     facts = asking.facts(**readers) | {"questions": len(asked), **benchmarks.source("hotpotqa")}

@@ -25,9 +25,7 @@ from rag_utils.measures.moi import Shown
 from rag_utils.retrieve import Encoder, remembering
 
 SCALE = 10.0  # by which cosines are multiplied at the beginning, to be of the size of nats
-Vectors = Mapping[
-    str, tuple[np.ndarray, np.ndarray]
-]  # question id -> embeddings of question, (d,), and passages, (N, d)
+Vectors = Mapping[str, tuple[np.ndarray, np.ndarray]]  # question id -> embeddings: question (d,), passages (N, d)
 
 
 def preference_loss(student, teacher, *, temperature: float = 1.0) -> torch.Tensor:

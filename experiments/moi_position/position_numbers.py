@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from itertools import product
 
+import numpy as np
 import pandas as pd
+from scipy.stats import kendalltau
 
 from experiments import asking, benchmarks
-from experiments.moi_position import position_simulation
 from experiments.moi_position.position_tables import reversed_orders, with_gold
 from experiments.moi_position.rerankers import from_saliencies, sequential, votes
 from experiments.orders import companion_passages
@@ -14,9 +15,12 @@ from experiments.table import table
 from rag_utils import data, moi, prompts
 from rag_utils.data import Question
 from rag_utils.lm import LanguageModel
-from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED, answered, fitted, gold_places, label, propose, saliencies
+from rag_utils.measures import moi as measure
+from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED
 
 CHAPTER = "07_moi_position"
+SIZE, PREFIX = 5, 3  # passages of a simulated problem, and those that a pruned order shows
+KINDS = ("random full", "cyclic", "cyclic pruned", "pruned", "pruned, too few", "pruned, equal")
 SPLITS = {"single": ("test",), "bridge": ("test", "train"), "comparison": ("test", "train")}
 
 
@@ -57,15 +61,15 @@ def _read(reader: LanguageModel, prompt: str, dataset: str, questions, orders: M
         asked, shown = benchmarks.benchmark_passages(dataset, questions, size, seed=seed)
     asked = asked[:few]
     ids = [question.id for question in asked]
-    sets = propose(ids, size, {ALONE: 1, PRUNED: orders["prefix"]}, drawn=orders["drawn"], seed=seed)
-    rows = saliencies(reader, asked, shown, sets, prompt=template)
+    sets = measure.propose(ids, size, {ALONE: 1, PRUNED: orders["prefix"]}, drawn=orders["drawn"], seed=seed)
+    rows = measure.saliencies(reader, asked, shown, sets, prompt=template)
     if max_new_tokens is not None:
         ways = from_saliencies(rows, size=size, seed=seed)
         ways |= {f"{way} reversed": reversed_orders(ways[way]) for way in ("retriever", "MoI")}
         for place in ("first", "middle", "last"):
-            ways[f"gold {place}"] = {q.id: [with_gold(size, gold_places(q, shown), place)] for q in asked}
+            ways[f"gold {place}"] = {q.id: [with_gold(size, measure.gold_places(q, shown), place)] for q in asked}
         ways[CYCLIC] = dict.fromkeys(ids, moi.cyclic_orders(size))
-        said = answered(reader, asked, shown, ways, prompt=template, max_new_tokens=max_new_tokens)
+        said = measure.answered(reader, asked, shown, ways, prompt=template, max_new_tokens=max_new_tokens)
         said = pd.concat([said, votes(said, asked)], ignore_index=True).drop(columns="reply")
         said["condition"] = "answer " + said["condition"].str.replace(",", "")
         rows = pd.concat([rows, said], ignore_index=True)
@@ -89,7 +93,9 @@ def fits(*, mode, profile, prompt, entries, starts, seed) -> tuple[pd.DataFrame,
     for entry in entries:
         read = rows_of(entry, mode=mode, profile=profile, prompt=prompt)
         for prior in (0, 1):
-            fit = fitted(read, PRUNED, size=entry["orders"]["size"], prior=bool(prior), starts=starts, seed=seed)
+            fit = measure.fitted(
+                read, PRUNED, size=entry["orders"]["size"], prior=bool(prior), starts=starts, seed=seed
+            )
             rows.append(fit.assign(condition=entry["title"], run=prior))
     return pd.concat(rows, ignore_index=True), asking.facts(reader=asking.reader(profile, mode, CHAPTER))
 
@@ -99,22 +105,85 @@ def one_by_one(*, mode, profile, prompt, questions, size, few=None) -> tuple[pd.
     reader = asking.reader(profile, mode)
     asked = [question for kind in SPLITS for question in chosen(kind, questions[kind])][:few]
     orders = sequential(reader, asked, companion_passages(asked, size)[0], prompt=prompts.load(prompt))
-    rows = pd.DataFrame({"id": name, "order": label(order)} for name, [order] in orders.items())
+    rows = pd.DataFrame({"id": name, "order": measure.label(order)} for name, [order] in orders.items())
     return rows, asking.facts(reader=reader)
 
 
+# --- problems with known truth ---------------------------------------------------------------------
+
+
 def without_noise(*, mode, times, seed) -> pd.DataFrame:
-    """`position_simulation.tried` of every kind of orders; `mode` changes nothing."""
-    kinds = [position_simulation.tried(kind, times=times, seed=seed) for kind in position_simulation.KINDS]
-    return pd.concat(kinds, ignore_index=True)
+    """Problems without noise: does a fit find the ranking, and does it say whether it could? `mode` changes nothing.
+
+    returns : columns id, condition (one of KINDS; of random orders there are 3 N, N of "too few"; "equal" are the utilities), identified,
+              right and opposite (0 or 1: the ranking is the true one, is its reverse)
+    """
+    rows = []
+    for kind, number in product(KINDS, range(times)):
+        rng = np.random.default_rng([seed, number])
+        utility = np.ones(SIZE) if kind == "pruned, equal" else rng.normal(size=SIZE)
+        prefix = None if kind in ("random full", "cyclic") else PREFIX
+        if kind.startswith("cyclic"):
+            orders = moi.cyclic_orders(SIZE, prefix=prefix)
+        else:
+            orders = moi.random_orders(SIZE, SIZE if "few" in kind else 3 * SIZE, prefix=prefix, rng=rng)
+        position = rng.dirichlet(np.full(orders.shape[1], 3.0))
+        fit = moi.fit(orders, moi.predict(orders, position, utility), SIZE, starts=4, rng=rng)
+        tau = _tau(fit.utility, utility)
+        row = {"id": f"p{number}", "condition": kind.replace(",", ""), "identified": int(fit.identified)}
+        rows.append(row | {"right": int(tau > 0.999), "opposite": int(tau < -0.999)})
+    return pd.DataFrame(rows)
 
 
 def with_noise(*, mode, noises, times, seed) -> pd.DataFrame:
-    """`position_simulation.recovered` at each noise, the position falling and rising; `mode` changes nothing."""
-    parts = [
-        position_simulation.recovered(noise, rising=rising, times=times, seed=seed).assign(
-            noise=noise, rising=int(rising), run=run
-        )
-        for run, (noise, rising) in enumerate(product(noises, (False, True)))
-    ]
+    """`recovered` at each noise, the position falling and rising; `mode` changes nothing."""
+    parts = []
+    for run, (noise, rising) in enumerate(product(noises, (False, True))):
+        rows = recovered(noise, rising=rising, times=times, seed=seed)
+        parts.append(rows.assign(noise=noise, rising=int(rising), run=run))
     return pd.concat(parts, ignore_index=True)
+
+
+def recovered(noise: float, *, rising: bool, dev: int = 14, times: int = 12, seed: int = 0) -> pd.DataFrame:
+    """Problems with noise and known truth: Kendall's tau of each way's utilities with the true ones.
+
+    noise   : standard deviation of the error of a score, in standard deviations of the scores without it
+    rising  : whether the position coefficients rise toward the question or fall
+    returns : columns id, condition (the way) and tau; 12 orders, but for "calibrated" N pruned cyclic ones and a position from `dev` other
+              problems with 12 pruned random orders each. How often a fit begins anew hangs on rounding: it draws no problem
+    """
+    rng = np.random.default_rng([seed, int(rising), int(1000 * noise)])
+    slope = np.linspace(1, 3, SIZE) if rising else np.linspace(3, 1, SIZE)
+    long, short = slope / slope.sum(), np.interp(np.linspace(0, SIZE - 1, PREFIX), np.arange(SIZE), slope)
+    short = short / short.sum()
+
+    def observed(orders, position):
+        utility = rng.normal(size=SIZE)
+        scores = moi.predict(orders, position, utility)
+        return utility, scores + rng.normal(scale=noise * scores.std(), size=len(scores))
+
+    others = (moi.random_orders(SIZE, 12, prefix=PREFIX, rng=rng) for _ in range(dev))
+    position, _ = measure.pooled_position([(orders, observed(orders, short)[1]) for orders in others], SIZE, seed=seed)
+    rows = []
+    for number in range(times):
+        full, pruned = moi.random_orders(SIZE, 12, rng=rng), moi.random_orders(SIZE, 12, prefix=PREFIX, rng=rng)
+        cyclic, tau = moi.cyclic_orders(SIZE, prefix=PREFIX), {}
+        utility, scores = observed(full, long)
+        alone = utility + rng.normal(scale=1.0, size=SIZE)
+        how = {"starts": 2, "rng": [seed, number]}
+        for way, sign in (("free", "free"), ("decreasing", "decreasing position"), ("pointwise", "pointwise prior")):
+            pointwise = alone if way == "pointwise" else None
+            fit = moi.fit(full, scores, SIZE, sign=sign, pointwise=pointwise, **how)
+            tau[f"full {way}"] = _tau(fit.utility, utility)
+        utility, scores = observed(pruned, short)
+        tau["pruned"] = _tau(moi.fit(pruned, scores, SIZE, **how | {"starts": 4}).utility, utility)
+        utility, scores = observed(cyclic, short)
+        tau["calibrated"] = _tau(moi.solve_utility(cyclic, scores, SIZE, position), utility)
+        rows += [{"id": f"p{number}", "condition": way, "tau": value} for way, value in tau.items()]
+    return pd.DataFrame(rows)
+
+
+def _tau(guess: np.ndarray, truth: np.ndarray) -> float:
+    """Kendall's tau, 0 where one of them is constant."""
+    constant = np.ptp(guess) < 1e-9 or np.ptp(truth) < 1e-9
+    return 0.0 if constant else float(kendalltau(guess, truth).statistic)

@@ -9,7 +9,6 @@ import tiny
 
 from experiments import asking, benchmarks
 from experiments.moi_position import position_numbers as numbers
-from experiments.moi_position import position_simulation as simulation
 from experiments.table import text_of
 from rag_utils import lm, moi
 from rag_utils.engine import weights
@@ -126,7 +125,7 @@ def test_simulations():
 def test_problems_with_noise_do_not_hang_on_how_often_a_fit_begins_anew(monkeypatch):
     """A fit that draws more starts than another processor's must leave all other numbers as they are."""
     how = {"rising": False, "times": 3, "dev": 3}
-    before = simulation.recovered(0.5, **how)
+    before = numbers.recovered(0.5, **how)
     fit = moi.fit
 
     def drawing(*args, rng, **options):
@@ -134,5 +133,5 @@ def test_problems_with_noise_do_not_hang_on_how_often_a_fit_begins_anew(monkeypa
             rng.normal(size=7)
         return fit(*args, rng=rng, **options)
 
-    monkeypatch.setattr(simulation.moi, "fit", drawing)
-    assert simulation.recovered(0.5, **how).equals(before)
+    monkeypatch.setattr(numbers.moi, "fit", drawing)
+    assert numbers.recovered(0.5, **how).equals(before)

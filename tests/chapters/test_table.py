@@ -342,7 +342,7 @@ def test_rows_and_provenance_of_two_writers_are_never_mixed(tmp_path):
         writer.start()
     read = told = 0
     try:
-        for _ in range(150):
+        for _ in range(60):
             try:
                 kept = tables.load(tmp_path / "n.json")
             except TableError:
