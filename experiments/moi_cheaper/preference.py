@@ -93,9 +93,8 @@ def load_student(path: Path, sha256: str | None = None) -> tuple[Student, dict]:
         student = Student(len(tensors["question_down"]), len(tensors["place"]), rank=len(tensors["question_up"]))
         student.load_state_dict(tensors)
     except (OSError, SafetensorError, KeyError, TypeError, RuntimeError, ValueError) as error:
-        raise ValueError(
-            f"{path.name} is absent, damaged or not the one that the table student was made with"
-        ) from error
+        what = "absent, damaged or not the one that the table student was made with"
+        raise ValueError(f"{path.name} is {what}") from error
     return student.eval(), facts
 
 

@@ -92,11 +92,10 @@ def fits(*, mode, profile, prompt, entries, starts, seed) -> tuple[pd.DataFrame,
     rows = []
     for entry in entries:
         read = rows_of(entry, mode=mode, profile=profile, prompt=prompt)
-        for prior in (0, 1):
-            fit = measure.fitted(
-                read, PRUNED, size=entry["orders"]["size"], prior=bool(prior), starts=starts, seed=seed
-            )
-            rows.append(fit.assign(condition=entry["title"], run=prior))
+        how = {"size": entry["orders"]["size"], "starts": starts, "seed": seed}
+        for prior in (False, True):
+            fit = measure.fitted(read, PRUNED, prior=prior, **how)
+            rows.append(fit.assign(condition=entry["title"], run=int(prior)))
     return pd.concat(rows, ignore_index=True), asking.facts(reader=asking.reader(profile, mode, CHAPTER))
 
 

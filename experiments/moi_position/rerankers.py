@@ -43,9 +43,8 @@ def from_saliencies(table: pd.DataFrame, *, size: int, fits: Mapping[str, pd.Dat
     if fits is None:
         how = {"size": size, "starts": 4, "seed": seed}
         fits = {way: measure.fitted(table, PRUNED, prior=way != "MoI", **how) for way in ("MoI", "MoI, prior")}
-    return pd.DataFrame.from_dict(orders, orient="index").to_dict() | {
-        way: measure.ranked(fit) for way, fit in fits.items()
-    }
+    ways = pd.DataFrame.from_dict(orders, orient="index").to_dict()
+    return ways | {way: measure.ranked(fit) for way, fit in fits.items()}
 
 
 def sequential(reader: LanguageModel, questions: Sequence[Question], shown: Shown, *, prompt: Prompt) -> Orders:
