@@ -4,11 +4,11 @@ Labels are 0 or 1. What is agreed on by chance is what raters who label at rando
 of the rest that is agreed on. Kappa falls where nearly all items have one label, however good the raters are (`kappa_at`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
+from statsmodels.stats.inter_rater import cohens_kappa
 
 from rag_utils import stats
 from rag_utils.base import checks
@@ -18,56 +18,41 @@ from rag_utils.base import checks
 class Kappa:
     """What two raters agree on. Made by `cohen`.
 
-    observed   : share of items with the same label, 0 .. 1
-    expected   : share of chance, 0 .. 1
-    kappa      : stats.Estimate, -1 .. 1, percentile bootstrap over items
-    asymptotic : (low, high) of kappa by the large-sample variance of Fleiss, Cohen and Everitt 1969; may leave -1 .. 1
+    kappa, -1 .. 1, is (observed - expected) / (1 - expected), with its percentile bootstrap over items.
     """
 
-    observed: float
-    expected: float
+    observed: float  # share of items with the same label, 0 .. 1
+    expected: float  # share of chance, 0 .. 1
     kappa: stats.Estimate
-    asymptotic: tuple[float, float]
+    asymptotic: tuple[float, float]  # by the large-sample variance of Fleiss, Cohen and Everitt 1969; may leave -1 .. 1
 
 
 def cohen(a, b, *, resamples: int = 1000, seed: int = 0) -> Kappa:
-    """Cohen's kappa of two raters.
+    """Cohen's kappa of two raters, whose chance is the product of their shares.
 
     a, b    : (n,) 0/1 or bool, row i of both about the same item, n >= 2
     returns : Kappa
     raises  : ValueError if shapes differ, a label is not 0 or 1, or both raters always say the same one thing: kappa is 0 / 0 then
-    source  : Cohen 1960; value and asymptotic interval by statsmodels
+    source  : Cohen 1960; asymptotic interval by statsmodels
 
     >>> raters = cohen([1, 1, 1, 1, 0, 0, 1, 0, 1, 0], [1, 1, 1, 0, 0, 0, 1, 1, 1, 0])
     >>> round(raters.observed, 2), round(raters.expected, 2), round(raters.kappa.value, 3)
     (0.8, 0.52, 0.583)
     """
-    a, b = _labels("a", a), _labels("b", b)
-    checks.same_length(a=a, b=b)
-    table = np.bincount(2 * a + b, minlength=4).reshape(2, 2)
-    expected = float((table.sum(axis=0) / len(a)) @ (table.sum(axis=1) / len(a)))
-    if expected == 1:
-        raise ValueError(f"kappa is not defined where both raters give all {len(a)} items one label")
+    labels = _pair(a, b)
+    observed, expected, kappa = _kappa(labels, lambda shares: _chance(*shares.T), resamples, seed)
     with np.errstate(invalid="ignore"):  # a test that statsmodels adds, and that is not used
-        counted = cohens_kappa(table)
-
-    def kappa(a, b):  # statsmodels' value for two labels, some ten times as fast
-        of_a, of_b = a.mean(), b.mean()
-        chance = of_a * of_b + (1 - of_a) * (1 - of_b)
-        return (np.mean(a == b) - chance) / (1 - chance)
-
-    interval = replace(stats.statistic_interval(kappa, a, b, resamples=resamples, rng=seed), value=float(counted.kappa))
-    low, high = (float(end) for end in (counted.kappa_low, counted.kappa_upp))
-    return Kappa(float(np.mean(a == b)), expected, interval, (low, high))
+        known = cohens_kappa(np.bincount(labels @ (2, 1), minlength=4).reshape(2, 2))
+    return Kappa(observed, expected, kappa, (float(known.kappa_low), float(known.kappa_upp)))
 
 
 def fleiss(ratings, *, resamples: int = 1000, seed: int = 0) -> stats.Estimate:
-    """Fleiss' kappa of several raters, with its bootstrap interval over items.
+    """Fleiss' kappa of several raters, whose chance is that of the pooled labels, with its bootstrap interval over items.
 
     ratings : (n, raters) 0/1 or bool, n >= 2, at least 2 raters
-    returns : stats.Estimate
+    returns : stats.Estimate, -1 .. 1
     raises  : ValueError if the shape is wrong, a label is not 0 or 1, or all labels are one
-    source  : Fleiss 1971, by statsmodels, which gives no interval. Unlike Cohen's, chance is that of the pooled labels
+    source  : Fleiss 1971
 
     >>> round(fleiss([[1, 1, 1], [1, 1, 0], [0, 0, 0], [0, 0, 1]], resamples=100).value, 3)
     0.333
@@ -75,18 +60,8 @@ def fleiss(ratings, *, resamples: int = 1000, seed: int = 0) -> stats.Estimate:
     labels = checks.flags("ratings", ratings, dimensions=2).astype(int)
     if min(labels.shape) < 2:
         raise ValueError(f"ratings must be (items, raters) with at least 2 of both; got shape {labels.shape}")
-    if labels.min() == labels.max():
-        raise ValueError(f"kappa is not defined where all {labels.size} labels are {labels.min()}")
-    raters, right = labels.shape[1], labels.sum(axis=1)
-
-    def kappa(right):  # statsmodels' value for two labels, some ten times as fast
-        same = (right * (right - 1) + (raters - right) * (raters - right - 1)) / (raters * (raters - 1))
-        share = right.mean() / raters
-        chance = share**2 + (1 - share) ** 2
-        return (same.mean() - chance) / (1 - chance)
-
-    value = float(fleiss_kappa(np.column_stack([right, raters - right])))
-    return replace(stats.statistic_interval(kappa, right, resamples=resamples, rng=seed), value=value)
+    *_, kappa = _kappa(labels, lambda shares: _chance(shares.mean(axis=1), shares.mean(axis=1)), resamples, seed)
+    return kappa
 
 
 def kappa_at(prevalence, sensitivity: float, specificity: float):
@@ -94,7 +69,7 @@ def kappa_at(prevalence, sensitivity: float, specificity: float):
 
     prevalence               : number or array, 0 .. 1
     sensitivity, specificity : share of the true 1 and of the true 0 that the rater labels so
-    returns                  : the same shape; 0 at a prevalence of 0 or 1, unless the rater makes no error: then NaN is refused
+    returns                  : the same shape; 0 at a prevalence of 0 or 1, unless the rater makes no error
     raises                   : ValueError if a number is not 0 .. 1, or kappa is 0 / 0
     source                   : Feinstein and Cicchetti 1990, the first paradox
 
@@ -105,8 +80,7 @@ def kappa_at(prevalence, sensitivity: float, specificity: float):
     sensitivity = checks.number("sensitivity", sensitivity, low=0, high=1)
     specificity = checks.number("specificity", specificity, low=0, high=1)
     observed = p * sensitivity + (1 - p) * specificity
-    said = p * sensitivity + (1 - p) * (1 - specificity)
-    expected = p * said + (1 - p) * (1 - said)
+    expected = _chance(p, p * sensitivity + (1 - p) * (1 - specificity))
     if (expected == 1).any():
         raise ValueError("kappa is not defined where truth and rater always say the same one thing")
     return (observed - expected) / (1 - expected)
@@ -118,15 +92,16 @@ def coverage(a, b, n: int, *, times: int = 200, resamples: int = 200, seed: int 
     a, b    : (items,) 0/1, as in `cohen`
     n       : items of a sample, drawn with replacement
     returns : one row per sample: id, defined (0 or 1) and, NaN where it is not, bootstrap and asymptotic (0 or 1: the interval holds kappa)
+    raises  : ValueError as `cohen`
     """
-    a, b = _labels("a", a), _labels("b", b)
+    labels, rows, rng = _pair(a, b), [], np.random.default_rng(seed)
     n, times = checks.whole("n", n, least=2, most=10**7), checks.whole("times", times, least=1, most=10**6)
-    truth, rng, rows = cohen(a, b, resamples=40).kappa.value, np.random.default_rng(seed), []
+    truth = cohen(a, b, resamples=40).kappa.value
     for number in range(times):
-        drawn = rng.integers(len(a), size=n)
         row = {"id": f"sample-{number}", "defined": 1, "bootstrap": np.nan, "asymptotic": np.nan}
+        drawn = labels[rng.integers(len(labels), size=n)]
         try:
-            sample = cohen(a[drawn], b[drawn], resamples=resamples, seed=number)
+            sample = cohen(*drawn.T, resamples=resamples, seed=number)
             ends = {"bootstrap": (sample.kappa.low, sample.kappa.high), "asymptotic": sample.asymptotic}
             row |= {name: int(low <= truth <= high) for name, (low, high) in ends.items()}
         except ValueError:
@@ -135,8 +110,31 @@ def coverage(a, b, n: int, *, times: int = 200, resamples: int = 200, seed: int 
     return pd.DataFrame(rows)
 
 
-def _labels(name: str, values) -> np.ndarray:
-    labels = checks.flags(name, values).astype(int)
-    if len(labels) < 2:
-        raise ValueError(f"{name} must hold at least 2 labels; got {len(labels)}")
-    return labels
+def _pair(a, b):
+    """The labels of two raters, (n, 2)."""
+    a, b = checks.flags("a", a).astype(int), checks.flags("b", b).astype(int)
+    if checks.same_length(a=a, b=b) < 2:
+        raise ValueError(f"a and b must hold at least 2 labels; got {len(a)}")
+    return np.column_stack([a, b])
+
+
+def _kappa(labels, chance, resamples, seed):
+    """Observed agreement, that of chance and kappa of (n, raters) labels; chance is a function of the (block, raters) shares of 1."""
+    if labels.min() == labels.max():
+        raise ValueError(f"kappa is not defined where all {labels.size} labels are {labels.min()}")
+    (n, raters), right = labels.shape, labels.sum(axis=1)
+    same = (right * (right - 1) + (raters - right) * (raters - right - 1)) / (raters * (raters - 1))
+
+    def agreement(counts):
+        return counts @ same / n, chance(counts @ labels / n)
+
+    (observed,), (expected,) = agreement(np.ones((1, n), int))
+    resampled = map(agreement, stats.row_counts(np.arange(n), resamples=resamples, rng=seed))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        draws = np.concatenate([(found - by_chance) / (1 - by_chance) for found, by_chance in resampled])
+    return float(observed), float(expected), stats.estimate_of((observed - expected) / (1 - expected), draws, n)
+
+
+def _chance(share, other):
+    """Agreement of two raters who say 1 at random, each as often as said."""
+    return share * other + (1 - share) * (1 - other)

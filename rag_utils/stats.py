@@ -5,12 +5,13 @@ whole questions, and a permutation stays within a question or moves it as a whol
 
 Defaults: 2000 bootstrap resamples, percentile intervals at level 0.95, 4999 random permutations, seed 0. `rng` is a
 seed or a numpy Generator; the same seed gives the same interval. A resample on which a statistic does not exist (a
-correlation of constants, an AUROC of one class) is left out and counted in `.undefined`; if that happens to more than
-half of them there is no interval, and ValueError is raised.
+correlation of constants, an AUROC of one class) is left out and counted in `.undefined`. Besides what each function
+says, ValueError is raised for NaN, infinity, lists of another shape, and where more than half of the resamples are left
+out.
 """
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
@@ -25,7 +26,7 @@ RESAMPLES = 2000
 FEWEST = 40  # resamples, so that both tails beyond the interval hold one
 PERMUTATIONS = 4999
 BLOCK = 2_000_000  # numbers held at once while resampling
-LARGEST = 1e300  # of a number; sums of some millions of them must still be numbers
+SUMMABLE = {"low": -1e300, "high": 1e300}  # sums of some millions of them are still numbers
 EXACT_UNITS = 12  # sign flips are enumerated up to here: 2^12 = 4096
 SMALL_SAMPLE = 30  # rows below which a correlation is tested by permutation
 PAIR_ROWS = 2000  # rows up to which a bootstrap holds Kendall's pairs as a matrix; beyond, scipy row by row
@@ -39,7 +40,7 @@ class Estimate:
     value, low, high : float
     n                : int, rows
     undefined        : int, resamples left out because the statistic does not exist there
-    raises           : ValueError if a number is not finite, low exceeds high, or n is no whole number of at least 1
+    raises           : ValueError if a number is not finite, low exceeds high, or n is below 1
 
     >>> estimate = Estimate(0.2712, 0.19, 0.3551, 80)
     >>> print(estimate)
@@ -63,7 +64,7 @@ class Estimate:
         checks.whole("undefined", self.undefined, least=0)
 
     def __format__(self, spec):
-        """`value [low, high]`, each number in the given format; two decimals if none is given."""
+        """`value [low, high]`, each number in this format, two decimals if none is given."""
         spec = spec or "z.2f"
         return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
 
@@ -94,35 +95,34 @@ def mean_interval(values, *, groups=None, resamples=RESAMPLES, rng=0):
     """The mean of the values with its percentile bootstrap interval.
 
     values  : (n,) numbers, n >= 2
-    groups  : (n,) question ids, at least 2 different; then whole questions are drawn
+    groups  : (n,) question ids; whole questions are drawn
     returns : Estimate
-    raises  : ValueError if the shape is wrong, a number is not finite, or rows or questions are fewer than 2
+    raises  : ValueError for fewer than 2 rows or questions
     source  : Efron and Tibshirani 1993, chapter 13; whole clusters: Davison and Hinkley 1997, section 3.8. Where all
-              values are 0, or all are 1, resampling has no width and would claim certainty. There the exact interval of
-              `proportion_interval` is given, with questions as the trials if there are groups; it holds for any
-              quantity between 0 and 1. Other constants get an interval without width. For a - b: `paired_difference`
+              values are 0, or all are 1, resampling has no width and would claim certainty; there it is the interval of
+              `proportion_interval`, with one trial per question, which holds for any quantity between 0 and 1
 
     >>> print(mean_interval([0, 1, 1, 0, 1, 0, 1, 1]))
     0.62 [0.25, 0.88]
     >>> print(mean_interval([0, 0, 0, 0, 0, 0, 0, 0]))
     0.00 [0.00, 0.37]
     """
-    values = _numbers("values", values, least=2)
-    codes, units = _questions(groups, len(values))
-    low, high = _mean_bounds(values, codes, units, resamples, rng)
-    if (values == values[0]).all() and values[0] in (0, 1):
-        exact = proportion_interval(int(values[0]) * units, units)
-        low, high = exact.low, exact.high
-    return Estimate(float(values.mean()), low, high, len(values))
+    values = checks.numbers("values", values, least=2, **SUMMABLE)
+    codes = _questions(groups, len(values))
+    estimate = _mean_estimate(values, codes, resamples, rng)
+    if values[0] in (0, 1) and (values == values[0]).all():
+        trials = codes.max() + 1
+        return replace(proportion_interval(int(values[0]) * trials, trials), n=len(values))
+    return estimate
 
 
 def proportion_interval(successes, n):
-    """The share of successes with its exact (Clopper-Pearson) interval, which has a width at 0 and at n successes too.
+    """The share of successes with its exact interval, which has a width at 0 and at n successes too.
 
     successes, n : int, 0 <= successes <= n, n >= 1; trials must be independent: one per question
     returns      : Estimate
-    raises       : ValueError if a count is no integer or out of range
-    source       : Clopper and Pearson 1934, as in scipy.stats.binomtest. Covers at least 95 %, often more
+    raises       : ValueError for other counts
+    source       : Clopper and Pearson 1934; covers at least 95 %, often more
 
     >>> print(proportion_interval(0, 40))
     0.00 [0.00, 0.09]
@@ -138,12 +138,11 @@ def statistic_interval(statistic, *columns, groups=None, resamples=RESAMPLES, rn
 
     statistic : function of as many arrays as there are columns; returns one number
     columns   : arrays with n rows each, n >= 2; they are resampled together, row by row
-    groups    : (n,) question ids, at least 2 different; then whole questions are drawn
-    returns   : Estimate
-    raises    : ValueError if lengths differ, a column holds NaN or infinity, or the statistic does not exist (is not one
-                finite number, raises ValueError or divides by zero) for all rows or more than half of the resamples
-    source    : as `mean_interval`. There is no width where every resample gives the same value; for a share that is 0
-                or 1 use `proportion_interval`
+    groups    : (n,) question ids; whole questions are drawn
+    returns   : Estimate, without width where every resample gives the same value
+    raises    : ValueError also if the statistic of all rows is not one finite number. It does not exist on a resample
+                where it is none, raises ValueError or divides by zero
+    source    : as `mean_interval`
 
     >>> human, judge = np.array([1, 1, 0, 1, 0, 0, 1, 0] * 5), np.array([1, 1, 1, 1, 0, 0, 0, 0] * 5)
     >>> def f1(human, judge):
@@ -152,20 +151,26 @@ def statistic_interval(statistic, *columns, groups=None, resamples=RESAMPLES, rn
     0.75 [0.56, 0.88]
     """
     checks.function("statistic", statistic)
-    columns = [_column(f"column {i}", column) for i, column in enumerate(checks.listed("columns", columns))]
-    n = checks.same_length(**{f"column {i}": column for i, column in enumerate(columns)})
-    codes, units = _questions(groups, n)
+    columns = {f"column {i}": _column(f"column {i}", own) for i, own in enumerate(checks.listed("columns", columns))}
+    n = checks.same_length(**columns)
+    codes, rows = _questions(groups, n), np.arange(n)
     try:
         with np.errstate(all="ignore"):
-            value = statistic(*columns)
+            value = statistic(*columns.values())
     except ArithmeticError as error:
         value = error
     value = checks.number("the statistic of all rows", int(value) if isinstance(value, bool | np.bool_) else value)
-    draws = []
-    for counts in _row_counts(codes, units, resamples, rng):
-        for count in counts:
-            chosen = np.repeat(np.arange(n), count)
-            draws.append(_or_nan(statistic, [column[chosen] for column in columns]))
+
+    def resampled(count):
+        chosen = np.repeat(rows, count)
+        try:
+            return float(statistic(*(column[chosen] for column in columns.values())))
+        except (ValueError, ArithmeticError):
+            return np.nan
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        draws = [resampled(count) for counts in row_counts(codes, resamples=resamples, rng=rng) for count in counts]
     return estimate_of(value, draws, n)
 
 
@@ -173,33 +178,31 @@ def paired_difference(a, b, *, groups=None, resamples=RESAMPLES, permutations=PE
     """The mean of a - b over the same rows, with its bootstrap interval and the p value of a sign-flip test.
 
     a, b    : (n,) numbers, row i of both about the same item, n >= 2
-    groups  : (n,) question ids, at least 2 different; then whole questions are drawn, and flipped together
+    groups  : (n,) question ids; whole questions are drawn, and flipped together
     returns : Difference; p two-sided: how often a random swap of a and b gives a mean at least as far from 0. All swaps
-              are enumerated where at most 12 rows (questions) differ; else `permutations` random ones (4999), and
-              p = (1 + count) / (1 + permutations). With no difference anywhere p is 1 and the interval [0, 0]: a bound
-              on how often the two may differ elsewhere is `proportion_interval(0, n)`
-    raises  : ValueError if shapes are wrong or differ, a number is not finite, or rows or questions are fewer than 2
+              are enumerated where at most 12 rows (questions) differ; else p = (1 + count) / (1 + permutations). With
+              no difference anywhere p is 1 and the interval [0, 0]; `proportion_interval(0, n)` bounds how often the two
+              may differ elsewhere
+    raises  : ValueError for fewer than 2 rows or questions
     source  : Fisher 1935, section 21 (sign flips); Phipson and Smyth 2010 (the 1 that is added)
 
     >>> result = paired_difference([1, 1, 1, 1, 0, 1], [0, 0, 1, 0, 0, 0])
     >>> print(result, result.p_value)
     0.67 [0.33, 1.00] 0.125
     """
-    a, b = _numbers("a", a, least=2), _numbers("b", b, least=2)
-    codes, units = _questions(groups, checks.same_length(a=a, b=b))
+    a, b = (checks.numbers(name, values, least=2, **SUMMABLE) for name, values in {"a": a, "b": b}.items())
+    codes = _questions(groups, checks.same_length(a=a, b=b))
     permutations, rng = _times("permutations", permutations), checks.generator(rng)
-    difference = a - b
-    low, high = _mean_bounds(difference, codes, units, resamples, rng)
-    p_value = _flip_p(np.bincount(codes, weights=difference), permutations, rng)
-    return Difference(float(difference.mean()), low, high, len(a), p_value)
+    estimate = _mean_estimate(a - b, codes, resamples, rng)
+    return Difference(**vars(estimate), p_value=_flip_p(np.bincount(codes, weights=a - b), permutations, rng))
 
 
 def holm(p_values):
     """The p values adjusted for their number: rejecting up to alpha makes any error with a chance of at most alpha.
 
-    p_values : (m,) in [0, 1], m >= 1
+    p_values : (m,) in [0, 1]
     returns  : (m,) float in [0, 1], in the order given
-    raises   : ValueError if empty, not finite or out of range
+    raises   : ValueError for other numbers
     source   : Holm 1979; equal to statsmodels, which collects garbage at every call: 0.4 s with a model in memory
 
     >>> holm([0.01, 0.04, 0.03]).round(4).tolist()
@@ -216,34 +219,32 @@ def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, permutations=
 
     x, y    : (n,) numbers, n >= 3, neither constant
     method  : "pearson" | "spearman" | "kendall" (tau-b: pairs tied in x or in y leave the denominator)
-    groups  : (n,) question ids, at least 2 different; then the bootstrap draws questions
+    groups  : (n,) question ids; whole questions are drawn
     returns : Correlation. p without groups: scipy's test, or, below 30 rows, random permutations of y over the rows.
               p with groups: permutations of y within each question, so that a level shared by a question's rows is no
               evidence; 1 where no question has rows to tell apart. By permutation, p is twice the smaller tail, each
-              (1 + count) / (1 + permutations), 4999 permutations unless told: at least 0.0004
-    raises  : ValueError if shapes are wrong or differ, a number is not finite, x or y is constant (but for rounding),
-              rows are fewer than 3, questions fewer than 2, or more than half of the resamples are constant
-    source  : Kendall 1945 (tau-b); eRAG, Table 1. Resamples in which x or y is constant have no correlation; they are
-              left out and counted in `.undefined`
+              (1 + count) / (1 + permutations)
+    raises  : ValueError also if x or y is constant but for rounding
+    source  : Kendall 1945 (tau-b); eRAG, Table 1
 
     >>> result = correlation([1, 2, 3, 4, 5], [1, 3, 2, 5, 4], method="kendall")
     >>> round(result.value, 4)
     0.6
     """
     check_name("correlation method", method, _METHODS)
-    x, y = _varied("x", x, least=3), _varied("y", y, least=3)
-    n = checks.same_length(x=x, y=y)
-    codes, units = _questions(groups, n)
+    x, y = _varied(3, x=x, y=y)
+    n = len(x)
+    codes = _questions(groups, n)
     permutations, rng = _times("permutations", permutations), checks.generator(rng)
     test, draw = _METHODS[method]
     observed = test(x, y)
-    draws = np.concatenate([draw(counts, x, y) for counts in _row_counts(codes, units, resamples, rng)])
-    low, high, undefined = _bounds(draws)
-    p_value = observed.pvalue
+    draws = [draw(counts, x, y) for counts in row_counts(codes, resamples=resamples, rng=rng)]
+    estimate = estimate_of(observed.statistic, np.concatenate(draws), n)
+    p_value = float(observed.pvalue)
     if groups is not None or n < SMALL_SAMPLE:
         within = np.zeros(n, int) if groups is None else codes
         p_value = _permutation_p(x, y, method, within, permutations, rng)
-    return Correlation(float(observed.statistic), low, high, n, float(p_value), undefined=undefined)
+    return Correlation(**vars(estimate), p_value=p_value)
 
 
 def largest_kendall(x, y):
@@ -256,8 +257,7 @@ def largest_kendall(x, y):
     >>> round(largest_kendall([0, 0, 1, 1], [1, 2, 3, 4]), 4)   # 4 pairs in order / sqrt(4 * 6)
     0.8165
     """
-    x, y = _varied("x", x, least=2), _varied("y", y, least=2)
-    checks.same_length(x=x, y=y)
+    x, y = _varied(2, x=x, y=y)
     return float(stats.kendalltau(np.sort(x), np.sort(y)).statistic)
 
 
@@ -266,10 +266,9 @@ def correlation_difference(a, b, target, *, method, groups=None, resamples=10_00
 
     a, b, target : (n,) numbers, n >= 3, none constant
     method       : as in `correlation`
-    groups       : (n,) question ids, at least 2 different; then whole questions are drawn
+    groups       : (n,) question ids; whole questions are drawn
     resamples    : 10,000 unless told, since p cannot be below 2 / (1 + resamples)
-    returns      : Difference, -2 .. 2; p two-sided, by inverting the bootstrap interval: twice the smaller share of resamples on one side
-                   of 0, the ties on both, so that the interval leaves out 0 where p is below 0.05
+    returns      : Difference, -2 .. 2; p as in `difference_of`
     raises       : ValueError as `correlation`
     source       : Efron and Tibshirani 1993, section 15.4
 
@@ -278,11 +277,12 @@ def correlation_difference(a, b, target, *, method, groups=None, resamples=10_00
     >>> gap.low > 0, gap.p_value
     (True, 0.002)
     """
-    fixed = {"method": method, "groups": groups, "resamples": 40, "permutations": 1}
-    value = correlation(a, target, **fixed).value - correlation(b, target, **fixed).value  # checks everything
-    a, b, target = (_varied("values", values, least=3) for values in (a, b, target))
-    draw = _METHODS[method][1]
-    blocks = _row_counts(*_questions(groups, len(a)), resamples, rng)
+    check_name("correlation method", method, _METHODS)
+    a, b, target = _varied(3, a=a, b=b, target=target)
+    codes = _questions(groups, len(a))
+    test, draw = _METHODS[method]
+    value = test(a, target).statistic - test(b, target).statistic
+    blocks = row_counts(codes, resamples=resamples, rng=rng)
     draws = np.concatenate([draw(counts, a, target) - draw(counts, b, target) for counts in blocks])
     return difference_of(value, draws, len(a))
 
@@ -293,8 +293,8 @@ def auroc(uncertainty, correct):
     uncertainty : (n,) numbers, any scale
     correct     : (n,) bool or 0/1, both values present
     returns     : float, 0 .. 1; a tie counts one half
-    raises      : ValueError if shapes are wrong or differ, a number is not finite, correct is not 0/1 or has one value
-    source      : DENSE, Tables 1 and 8; the Mann-Whitney U over the number of pairs, as scikit-learn's roc_auc_score at 20 times the speed
+    raises      : ValueError also if correct is not 0/1 or has one value
+    source      : DENSE, Tables 1 and 8; Mann-Whitney U over the number of pairs: scikit-learn's value, 20 times as fast
 
     >>> auroc([0.1, 0.2, 0.9, 0.2], [True, True, False, False])
     0.875
@@ -310,14 +310,12 @@ def auroc(uncertainty, correct):
 def aurac(uncertainty, correct):
     """Accuracy on the least uncertain replies, averaged over how many of them are kept: 1, 2, ..., all.
 
-    uncertainty : (n,) numbers, any scale, n >= 1
-    correct     : (n,) bool or 0/1
-    returns     : float, 0 .. 1; the expected value over random orders of replies with equal uncertainty, hence the
-                  plain accuracy if all are tied. The best possible value is 1 only if all are right
-    raises      : ValueError if shapes are wrong or differ, a number is not finite or correct is not 0/1
-    source      : DENSE, Tables 1 and 8 (area under the rejection-accuracy curve). Deviation: the reference code of
-                  semantic entropy sums the accuracy at 20 thresholds, 10 % to 100 % kept, times their distance, so it
-                  gives 20 * 0.9 / 19 = 0.947 where every reply is right; here every reply is a step and that value is 1
+    uncertainty, correct : as in `auroc`; one value of correct will do
+    returns              : float, 0 .. 1, expected over random orders of replies of equal uncertainty; 1 if all are right
+    raises               : ValueError if correct is not 0/1
+    source               : DENSE, Tables 1 and 8 (area under the rejection-accuracy curve). Deviation: the reference code
+                           of semantic entropy sums the accuracy at 20 thresholds, 10 % to 100 % kept, times their
+                           distance: 20 * 0.9 / 19 = 0.947 where all are right. Here every reply is a step
 
     >>> round(aurac([0.1, 0.2, 0.3], [True, False, True]), 4)   # (1 + 1/2 + 2/3) / 3
     0.7222
@@ -328,47 +326,27 @@ def aurac(uncertainty, correct):
     return float((np.repeat(expected, sizes).cumsum() / np.arange(1, len(correct) + 1)).mean())
 
 
-def row_counts(n, *, resamples=RESAMPLES, rng=0):
-    """How often each resample holds each of n rows, for a statistic that takes many resamples at once.
+def row_counts(codes, *, resamples=RESAMPLES, rng=0):
+    """How often each resample holds each row, for a statistic that takes many resamples at once.
 
-    returns : iterator of (block, n) whole numbers, `resamples` rows in all, each with sum n: the draws of `statistic_interval`
+    codes   : (n,) question of each row, numbered from 0; np.arange(n) where every row is drawn for itself
+    returns : iterator of (block, n) whole numbers, `resamples` rows in all: the draws of `statistic_interval`
     raises  : ValueError if there are fewer resamples than both tails need
     """
-    return _row_counts(np.arange(n), n, resamples, rng)
-
-
-def estimate_of(value, draws, n):
-    """A number of n rows with the percentile interval of its resamples; raises ValueError if more than half of these are not finite."""
-    low, high, undefined = _bounds(np.asarray(draws))
-    return Estimate(float(value), low, high, n, undefined=undefined)
-
-
-def difference_of(value, draws, n):
-    """As `estimate_of`, for a difference; p two-sided, by inverting the interval: 2 (1 + smaller tail at 0) / (1 + draws)."""
-    interval = estimate_of(value, draws, n)
-    draws = np.asarray(draws)[np.isfinite(draws)]
-    tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
-    p_value = min(1.0, 2 * (1 + int(tail)) / (1 + len(draws)))
-    return Difference(interval.value, interval.low, interval.high, n, p_value, undefined=interval.undefined)
-
-
-def _row_counts(codes, units, resamples, rng):
-    """How often each resample holds each row, in blocks: arrays (block, n) of counts, `resamples` rows in all."""
     resamples, rng = _times("resamples", resamples, least=FEWEST), checks.generator(rng)
-    for block in _blocks(resamples, max(units, len(codes))):
+    units = codes.max() + 1
+    for block in _blocks(resamples, len(codes)):
         drawn = rng.integers(units, size=(block, units)) + units * np.arange(block)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=block * units).reshape(block, units)
         yield counts[:, codes]
 
 
-def _blocks(total, width):
-    """Sizes that sum to total, each at most BLOCK / width."""
-    size = max(1, BLOCK // width)
-    return [min(size, total - start) for start in range(0, total, size)]
+def estimate_of(value, draws, n):
+    """A number of n rows with the percentile interval of its resamples; those without a value, NaN, are counted.
 
-
-def _bounds(draws):
-    """Percentile interval of the draws that exist, and how many do not."""
+    raises : ValueError if more than half of them have none
+    """
+    draws = np.asarray(draws)
     defined = draws[np.isfinite(draws)]
     undefined = len(draws) - len(defined)
     if 2 * undefined > len(draws):
@@ -377,22 +355,29 @@ def _bounds(draws):
             "more rows or questions are needed, or values that vary more"
         )
     low, high = np.quantile(defined, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high), undefined
+    return Estimate(float(value), float(low), float(high), n, undefined=undefined)
 
 
-def _mean_bounds(values, codes, units, resamples, rng):
-    counts = _row_counts(codes, units, resamples, rng)
-    return _bounds(np.concatenate([block @ values / block.sum(axis=1) for block in counts]))[:2]
+def difference_of(value, draws, n):
+    """`estimate_of` a difference, with a two-sided p by inverting the interval: below 0.05 where it leaves out 0.
+
+    p is twice the smaller share of resamples on one side of 0, 2 (1 + count) / (1 + resamples), with ties on both sides.
+    """
+    estimate = estimate_of(value, draws, n)
+    tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
+    p_value = min(1.0, 2 * (1 + int(tail)) / (1 + len(draws) - estimate.undefined))
+    return Difference(**vars(estimate), p_value=p_value)
 
 
-def _or_nan(statistic, columns):
-    """The statistic of a resample, NaN where it does not exist."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return float(statistic(*columns))
-        except (ValueError, ArithmeticError):
-            return np.nan
+def _mean_estimate(values, codes, resamples, rng):
+    draws = [counts @ values / counts.sum(axis=1) for counts in row_counts(codes, resamples=resamples, rng=rng)]
+    return estimate_of(values.mean(), np.concatenate(draws), len(values))
+
+
+def _blocks(total, width):
+    """Sizes that sum to total, each at most BLOCK / width."""
+    size = max(1, BLOCK // width)
+    return [min(size, total - start) for start in range(0, total, size)]
 
 
 # --- correlations of resamples: counts (block, n) -> (block,), NaN where x or y is constant --------
@@ -404,38 +389,28 @@ def _pearson_draws(counts, x, y):
     x = x - (np.sum(counts * x, axis=1) / size)[:, None]
     y = y - (np.sum(counts * y, axis=1) / size)[:, None]
     scale = np.sqrt(np.sum(counts * x * x, axis=1) * np.sum(counts * y * y, axis=1))
-    exists &= scale > 0
-    draws = np.full(len(counts), np.nan)
-    np.divide(np.sum(counts * x * y, axis=1), scale, out=draws, where=exists)
-    return draws.clip(-1, 1)
-
-
-def _spearman_draws(counts, x, y):
-    return _pearson_draws(counts, _ranks(counts, x), _ranks(counts, y))
+    return _ratio(np.sum(counts * x * y, axis=1), scale * exists)
 
 
 def _kendall_draws(counts, x, y):
-    if counts.shape[1] > PAIR_ROWS:
-        rows = np.arange(len(x))
-        chosen = (np.repeat(rows, count) for count in counts)
-        return np.array([stats.kendalltau(x[i], y[i]).statistic for i in chosen])
-    counts = counts.astype(np.float32)
-    signs_x, signs_y = _signs(x), _signs(y)
-
-    def pairs(signs):
-        return np.sum((counts @ signs) * counts, axis=1, dtype=np.float64)
-
-    scale = np.sqrt(pairs(np.abs(signs_x)) * pairs(np.abs(signs_y)))
-    draws = np.full(len(counts), np.nan)
-    np.divide(pairs(signs_x * signs_y), scale, out=draws, where=scale > 0)
-    return draws.clip(-1, 1)
+    if len(x) > PAIR_ROWS:
+        chosen = (np.repeat(np.arange(len(x)), count) for count in counts)
+        return np.array([stats.kendalltau(x[rows], y[rows]).statistic for rows in chosen])
+    counts, x, y = counts.astype(np.float32), _signs(x), _signs(y)
+    pairs = [np.sum((counts @ signs) * counts, axis=1, dtype=np.float64) for signs in (x * y, abs(x), abs(y))]
+    return _ratio(pairs[0], np.sqrt(pairs[1] * pairs[2]))
 
 
 _METHODS = {  # scipy's value and test, and the draws
     "pearson": (stats.pearsonr, _pearson_draws),
-    "spearman": (stats.spearmanr, _spearman_draws),
+    "spearman": (stats.spearmanr, lambda counts, x, y: _pearson_draws(counts, _ranks(counts, x), _ranks(counts, y))),
     "kendall": (stats.kendalltau, _kendall_draws),
 }
+
+
+def _ratio(over, under):
+    """Correlations, NaN where what they are divided by is 0."""
+    return np.divide(over, under, out=np.full(len(over), np.nan), where=under > 0).clip(-1, 1)
 
 
 def _signs(values):
@@ -513,26 +488,28 @@ def _column(name, values):
     return values
 
 
-def _numbers(name, values, least=1):
-    """Values as a (n,) float array whose sums are numbers too."""
-    return checks.numbers(name, values, least=least, low=-LARGEST, high=LARGEST)
+def _varied(least, **columns):
+    """Columns of one length that are not constant.
 
-
-def _varied(name, values, least):
-    """Values that are not constant, by a power of 2 brought to where their squares are numbers; no correlation changes by that."""
-    values = checks.numbers(name, values, least=least)
-    largest = np.abs(values).max()
-    if largest and not 1e-60 < largest < 1e60:
-        values = np.ldexp(values, -int(np.frexp(largest)[1]))
-    if np.ptp(values) <= 1e-13 * np.abs(values).max():
-        raise ValueError(f"{name} must not be constant; got {len(values)} times {values[0]}")
-    return values
+    Each is by a power of 2 brought to where its squares are numbers; no correlation changes by that.
+    """
+    varied = []
+    for name, values in columns.items():
+        values = checks.numbers(name, values, least=least)
+        largest = np.abs(values).max()
+        if largest and not 1e-60 < largest < 1e60:
+            values = np.ldexp(values, -int(np.frexp(largest)[1]))
+        if np.ptp(values) <= 1e-13 * np.abs(values).max():
+            raise ValueError(f"{name} must not be constant; got {len(values)} times {values[0]}")
+        varied.append(values)
+    checks.same_length(**dict(zip(columns, varied, strict=True)))
+    return varied
 
 
 def _questions(groups, n):
-    """Number of each row's question and how many there are; every row its own if there are no groups."""
+    """The number of each row's question, from 0; every row its own if there are no groups."""
     if groups is None:
-        return np.arange(n), n
+        return np.arange(n)
     groups = checks.listed("groups", groups, least=0)
     if len(groups) != n:
         raise ValueError(f"groups must have one id per row; got {len(groups)} for {n} rows")
@@ -544,7 +521,7 @@ def _questions(groups, n):
         raise ValueError(f"groups must not be missing; got {int((codes < 0).sum())} NaN or None")
     if len(ids) < 2:
         raise ValueError(f"groups must hold at least 2 different ids; got {len(ids)}")
-    return codes, len(ids)
+    return codes
 
 
 def _uncertainty(uncertainty, correct):

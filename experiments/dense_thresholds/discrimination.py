@@ -92,7 +92,7 @@ def ahead(
 
 def _drawn(columns, correct, area, resamples, rng) -> np.ndarray:
     """The area of each column on the same resamples, (columns, resamples)."""
-    blocks = stats.row_counts(len(correct), resamples=resamples, rng=rng)
+    blocks = stats.row_counts(np.arange(len(correct)), resamples=resamples, rng=rng)
     return np.hstack([[area_draws(values, correct, counts, area=area) for values in columns] for counts in blocks])
 
 

@@ -89,7 +89,7 @@ def test_coverage_counts_samples_in_which_kappa_does_not_exist():
     [
         ([1, 0], [1, 0, 1], "lengths must be equal; got 2 a, 3 b"),
         ([1, 2], [1, 0], r"a must be 0 or 1; got 2\.0"),
-        ([1, 1], [1, 1], "not defined where both raters give all 2 items one label"),
+        ([1, 1], [1, 1], "not defined where all 4 labels are 1"),
         ([1], [1], "at least 2 labels"),
     ],
 )
