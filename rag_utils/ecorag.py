@@ -73,37 +73,24 @@ def mine(questions, sentences, *, closed_book, with_sentence, strong_with_senten
     pairs = [(question, sentence) for question, own in rows if not known[question] for sentence in own]
     alone = _ask("with_sentence", with_sentence, pairs)
     firsts = [next((sentence for sentence in own if alone.get((question, sentence))), None) for question, own in rows]
-    triples = [
-        (question, first, sentence)
-        for (question, own), first in zip(rows, firsts, strict=True)
-        if first is not None
-        for sentence in own
-        if not alone[question, sentence]
+    with_firsts = zip(rows, firsts, strict=True)
+    triples = [[(question, first, sentence) for sentence in own] for (question, own), first in with_firsts]
+    unsure = [(q, first, one) for own in triples for q, first, one in own if first is not None and not alone[q, one]]
+    beside = _ask("strong_with_sentence", strong_with_sentence, unsure)
+    return [
+        [evidentiality(known[q], alone.get((q, one), False), beside.get((q, first, one))) for q, first, one in own]
+        for own in triples
     ]
-    beside = _ask("strong_with_sentence", strong_with_sentence, triples)
-
-    def label(question, first, sentence):
-        right_alone = alone.get((question, sentence), False)
-        return evidentiality(known[question], right_alone, beside.get((question, first, sentence)))
-
-    asked = zip(rows, firsts, strict=True)
-    return [[label(question, first, sentence) for sentence in own] for (question, own), first in asked]
 
 
 @dataclass(frozen=True)
 class LabelStatistics:
-    """How often each label occurs. Made by `label_statistics`.
+    """How often each label occurs. Made by `label_statistics`."""
 
-    counts      : (Q, 4) int, one row per question, columns in the order of LABELS
-    total       : dict label -> int, over all questions
-    questions   : int, Q
-    with_strong : int, questions with at least one strong sentence; no other can teach a compressor anything
-    """
-
-    counts: np.ndarray
-    total: dict
+    counts: np.ndarray  # (Q, 4) one row per question, columns in the order of LABELS
+    total: dict  # label -> int, over all questions
     questions: int
-    with_strong: int
+    with_strong: int  # questions with at least one strong sentence; no other can teach a compressor anything
 
 
 def label_statistics(labels):

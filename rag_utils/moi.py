@@ -26,7 +26,7 @@ SIGNS = ("free", "decreasing position", "pointwise prior")
 ROUNDING = 1e-9  # share of the largest number below which a difference is that of floating point
 SINGULAR = 1e-7  # share of the largest singular value below which another counts as 0
 REACHED = 3  # starts that must arrive at the least residual before it is believed to be the least
-LARGEST = 1e100  # of a score; its square must still be a number
+BOUNDS = {"low": -1e100, "high": 1e100}  # of a score; its square must still be a number
 MOST_PASSAGES = 10_000
 MOST_NUMBERS = 10**8  # in the orders drawn at once
 MOST_ROUNDS = 8  # rounds of starts after which the search for it ends
@@ -35,22 +35,14 @@ SAME = 1e-3  # by which two solutions may differ and still count as one; positio
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What the scores of the orders of one question say.
+    """What the scores of the orders of one question say."""
 
-    utility    : (N,) float, in the unit of the scores
-    position   : (L,) float, 0 .. 1, sum 1
-    residual   : float, root mean square of score minus model, in the unit of the scores
-    identified : bool, whether no other utility and position fit as well
-    rank       : int, of the Jacobian at this solution; N + L - 1 if no small change leaves all scores as they are
-    rankings   : int, how many different rankings the equally good fits gave that were found; may be 1 where `identified` is False
-    """
-
-    utility: np.ndarray
-    position: np.ndarray
-    residual: float
-    identified: bool
-    rank: int
-    rankings: int
+    utility: np.ndarray  # (N,) in the unit of the scores
+    position: np.ndarray  # (L,) 0 .. 1, sum 1
+    residual: float  # root mean square of score minus model, in the unit of the scores
+    identified: bool  # whether no other utility and position fit as well
+    rank: int  # of the Jacobian at this solution; N + L - 1 if no small change leaves all scores as they are
+    rankings: int  # different rankings among the equally good fits that were found; may be 1 where not identified
 
 
 def cyclic_orders(n, *, prefix=None):
@@ -96,13 +88,13 @@ def prefix_length(scores, *, share=0.9, temperature=1.0, least=2):
     least       : int, 1 .. N, the shortest length to return; with 1 passage there is no position to speak of
     returns     : int, least .. N
     raises      : ValueError if scores are not finite or a parameter is out of range
-    source      : MoI, Table 6 and section 4.3, name variable pruning with retriever scores and do not define it; this rule is ours. One
-                  length for all orders of a question, so that every place has one coefficient
+    source      : ours; MoI, Table 6 and section 4.3, name variable pruning with retriever scores and do not define it. One length for
+                  all orders of a question, so that every place has one coefficient
 
     >>> prefix_length([5.0, 4.0, 1.0, 0.0]), prefix_length([1.0, 1.0, 1.0, 1.0])
     (2, 4)
     """
-    scores = _bounded("scores", scores)
+    scores = checks.numbers("scores", scores, **BOUNDS)
     least = checks.whole("least", least, least=1, most=len(scores))
     checks.number("share", share, above=0, high=1)
     checks.number("temperature", temperature, low=1e-100)
@@ -116,12 +108,11 @@ def saliency(query, passages=None, *, prior=True, form="log"):
     query    : (m,) nats, log P(question | passages in this order), summed over the tokens
     passages : (m,) nats, log P(passages in this order), summed over the tokens; may be None without `prior`
     prior    : whether the second factor counts
-    form     : "log": the logarithm of the product, minus its mean over the orders; in nats. "probability": the product divided by its sum
-               over the orders
-    returns  : (m,) float, sum 0 for "log", sum 1 and 0 .. 1 for "probability"
+    form     : "log": the logarithm of the product, minus its mean over the orders; "probability": the product, divided by its sum
+    returns  : (m,) float; nats of sum 0 for "log", 0 .. 1 of sum 1 for "probability"
     raises   : ValueError if an array is no list of finite numbers of at most 0, lengths differ, passages is missing, the name is unknown
-    source   : MoI, eq. 3, a product of probabilities. It underflows, so it is formed in logarithms and scaled per question. Neither what
-               is subtracted nor the divisor changes a fit's position or ranking; the choice of form does. Without `prior`: the QG variant
+    source   : MoI, eq. 3, without `prior` the QG variant. A product of probabilities underflows; what is subtracted or divided by instead
+               changes no fit's position or ranking, the choice of form does
 
     >>> saliency([-10.0, -12.0], [-900.0, -899.0])
     array([ 0.5, -0.5])
@@ -160,15 +151,15 @@ def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
     orders    : (m, L) int, passages 0 .. n - 1 from the first place on, none twice in a row
     scores    : (m,) float
     n         : int, passages
-    sign      : what to do where several fit equally well. "free": take one of them. "decreasing position": only a_1 >= a_2 >= ... is
-                allowed. "pointwise prior": take the one whose utility correlates most with `pointwise`
+    sign      : which of several equally good fits. "free": any. "decreasing position": only a_1 >= a_2 >= ... is allowed. "pointwise
+                prior": the one whose utility correlates most with `pointwise`
     pointwise : (n,) float, score of each passage alone; for "pointwise prior" only
     starts    : int, how many positions to start from; as many again, up to 8 times, while fewer than 3 arrive at the least residual
     rng       : seed or numpy Generator, for the starts
     returns   : Fit. Utilities are rounded to 1e-10 of the spread of the scores. A passage that is in no order gets the mean score
     raises    : ValueError if orders, scores or n are not such, an option is out of range, the name is unknown or pointwise is missing
-    source    : MoI, section 3.1. The paper names no solver. For a given position the best utility is a linear least-squares
-                solution, so only the position is searched (variable projection)
+    source    : MoI, section 3.1, which names no solver. For a given position the best utility is a linear least-squares solution, so
+                only the position is searched (variable projection)
 
     A fit counts as identified if (1) the Jacobian has rank n + L - 1, so that there is nothing to move along; (2) of the orders n + L are
     linearly independent, one more than there are unknowns, or as many as there can be; (3) at least 3 starts reach the least residual,
@@ -230,9 +221,8 @@ def solve_utility(orders, scores, n, position):
     """
     orders, scores, n = _problem(orders, scores, n)
     position = _position(position, orders.shape[1])
-    if position.min() < -ROUNDING or abs(position.sum() - 1) > 1e-6:
-        got = f"least {position.min()} and sum {position.sum()}"
-        raise ValueError(f"position must be at least 0 and sum to 1; got {got}")
+    if (least := position.min()) < -ROUNDING or abs(position.sum() - 1) > 1e-6:
+        raise ValueError(f"position must be at least 0 and sum to 1; got least {least} and sum {position.sum()}")
     utility, _, rank, _ = np.linalg.lstsq(_weights(orders, position, n), scores, rcond=SINGULAR)
     if rank < n:
         raise ValueError(f"orders under this position must settle {n} utilities; they settle {rank}")
@@ -290,15 +280,11 @@ def _search(orders, target, n, sign, most, starts, rng):
 
 
 def _descend(orders, target, n, shape, start):
-    """The nearest minimum from one start: root mean square error, position, utility.
-
-    shape : (L, L) of columns of sum 1; the position is a mixture of them
-    """
+    """The nearest minimum from one start, (root mean square error, position, utility); the position is a mixture of shape's columns."""
 
     def linear(mixture):
         weights = _weights(orders, shape @ mixture, n)
-        utility = np.linalg.lstsq(weights, target, rcond=SINGULAR)[0]
-        return weights, utility
+        return weights, np.linalg.lstsq(weights, target, rcond=SINGULAR)[0]
 
     def error(mixture):  # the utility takes up any factor, so the last entry only fixes one
         weights, utility = linear(mixture)
@@ -342,10 +328,6 @@ def _correlation(x, y):
     return float(x @ y / (np.linalg.norm(x) * np.linalg.norm(y) or 1.0))
 
 
-def _bounded(name, values):
-    return checks.numbers(name, values, low=-LARGEST, high=LARGEST)
-
-
 def _sizes(n, prefix=None):
     n = checks.whole("n", n, least=1, most=MOST_PASSAGES)
     return n, n if prefix is None else checks.whole("prefix", prefix, least=1, most=n)
@@ -354,8 +336,7 @@ def _sizes(n, prefix=None):
 def _orders(orders, n):
     """Orders as an (m, L) int array of different passages below n."""
     orders = checks.wholes("orders", orders, dimensions=2, high=n - 1)
-    placed = np.sort(orders, axis=1)
-    twice = (placed[:, 1:] == placed[:, :-1]).any(axis=1)
+    twice = (np.diff(np.sort(orders, axis=1)) == 0).any(axis=1)
     if twice.any():
         raise ValueError(f"orders must not hold a passage twice; got {orders[twice][0].tolist()}")
     return orders
@@ -363,19 +344,19 @@ def _orders(orders, n):
 
 def _problem(orders, scores, n):
     n, _ = _sizes(n)
-    orders, scores = _orders(orders, n), _bounded("scores", scores)
+    orders, scores = _orders(orders, n), checks.numbers("scores", scores, **BOUNDS)
     checks.same_length(orders=orders, scores=scores)
     return orders, scores, n
 
 
 def _position(position, length):
-    position = _bounded("position", position)
+    position = checks.numbers("position", position, **BOUNDS)
     checks.same_length(position=position, places=range(length))
     return position
 
 
 def _model(orders, position, utility):
-    utility = _bounded("utility", utility)
+    utility = checks.numbers("utility", utility, **BOUNDS)
     orders = _orders(orders, len(utility))
     return orders, _position(position, orders.shape[1]), utility
 
@@ -385,6 +366,6 @@ def _pointwise(pointwise, n, sign):
         got = "None" if pointwise is None else "scores"
         raise ValueError(f'pointwise must be given for sign "pointwise prior" and for it only; got {got} with {sign!r}')
     if pointwise is not None:
-        pointwise = _bounded("pointwise", pointwise)
+        pointwise = checks.numbers("pointwise", pointwise, **BOUNDS)
         checks.same_length(pointwise=pointwise, passages=range(n))
     return pointwise

@@ -37,10 +37,7 @@ PAIR_ROWS_PERMUTED = 400  # the same for its permutations, which need a new matr
 class Estimate:
     """A number with its interval and the count of rows behind it.
 
-    value, low, high : float
-    n                : int, rows
-    undefined        : int, resamples left out because the statistic does not exist there
-    raises           : ValueError if a number is not finite, low exceeds high, or n is below 1
+    raises : ValueError if a number is not finite, low exceeds high, or n is below 1
 
     >>> estimate = Estimate(0.2712, 0.19, 0.3551, 80)
     >>> print(estimate)
@@ -52,8 +49,8 @@ class Estimate:
     value: float
     low: float
     high: float
-    n: int
-    undefined: int = field(default=0, kw_only=True)
+    n: int  # rows
+    undefined: int = field(default=0, kw_only=True)  # resamples left out because the statistic does not exist there
 
     def __post_init__(self):
         for name in ("value", "low", "high"):
