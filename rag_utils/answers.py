@@ -34,8 +34,8 @@ def exact_match(prediction, answers):
     returns    : float, 0.0 or 1.0, best over answers
     raises     : ValueError if prediction is not a string; if answers is one string, empty or holds a non-string
     source     : SQuAD evaluation script. Deviation: where both sides normalise to nothing the script calls them equal,
-                 so that an empty prediction is right about "A+". Here such a pair matches only if the texts themselves
-                 are equal but for case and surrounding space.
+                 so that an empty prediction is right about "A+". Here the texts themselves must then be equal but for
+                 case and surrounding space.
 
     >>> exact_match("The Beatles.", ["Wings", "Beatles"])
     1.0
@@ -48,12 +48,11 @@ def exact_match(prediction, answers):
 def token_f1(prediction, answers):
     """Harmonic mean of precision and recall of the prediction's words, best over the answers.
 
-    prediction : str
-    answers    : list of at least one str
-    returns    : float, 0 (no word in common) .. 1 (the same words as often, in any order)
-    raises     : ValueError if prediction is not a string; if answers is one string, empty or holds a non-string
-    source     : SQuAD evaluation script: words after normalisation, a word counts as often as it occurs on both sides.
-                 Where both sides normalise to nothing: as in `exact_match`. Where one side does: 0.
+    prediction, answers : as in `exact_match`
+    returns             : float, 0 (no word in common) .. 1 (the same words as often, in any order)
+    raises              : ValueError as `exact_match`
+    source              : SQuAD evaluation script: words after normalisation, a word counts as often as it occurs on
+                          both sides. Where both sides normalise to nothing: as in `exact_match`
 
     >>> round(token_f1("born in Paris, France", ["Paris"]), 4)
     0.4
@@ -64,12 +63,11 @@ def token_f1(prediction, answers):
 def contains_answer(text, answers):
     """1.0 if one of the answers, normalised, is a substring of the normalised text, else 0.0.
 
-    text    : str, a reply or a passage
-    answers : list of at least one str
-    returns : float, 0.0 or 1.0, best over answers
-    raises  : ValueError if text is not a string; if answers is one string, empty or holds a non-string
-    source  : "lexical match" of SePer, "containing the answer" of ECoRAG. Characters, not words: "art" is in "party".
-              An answer that normalises to nothing ("A+", "*") is in every text and therefore never matches.
+    text, answers : str, a reply or a passage; as in `exact_match`
+    returns       : float, 0.0 or 1.0, best over answers
+    raises        : ValueError as `exact_match`
+    source        : "lexical match" of SePer, "containing the answer" of ECoRAG. Characters, not words: "art" is in
+                    "party". An answer that normalises to nothing ("A+", "*") is in every text, so it never matches.
 
     >>> contains_answer("It was sung by the Beatles in 1965.", ["The Beatles"])
     1.0
@@ -98,11 +96,7 @@ def score(metric, prediction, answers):
 
 
 def checked(prediction, references, *, name="prediction", names="answers"):
-    """The references, if they and the prediction are of the right kind.
-
-    name, names : what the two are called in an error
-    raises      : ValueError if prediction is not a string; if references is one string, empty or holds a non-string
-    """
+    """The references, if they are a list of strings and the prediction is a string; the names are those of an error."""
     checks.text(name, prediction)
     return checks.texts(names, references)
 
@@ -110,7 +104,7 @@ def checked(prediction, references, *, name="prediction", names="answers"):
 def _same(prediction, answer):
     left, right = normalize(prediction), normalize(answer)
     if not left and not right:
-        return float(prediction.strip().lower() == answer.strip().lower())
+        left, right = prediction.strip().lower(), answer.strip().lower()
     return float(left == right)
 
 

@@ -28,7 +28,7 @@ def merge_sentences(sentences, embeddings, *, count_tokens, threshold=0.6, max_t
     max_tokens   : most tokens in a chunk, the sum of its sentences' counts. A sentence that is longer by itself is a chunk by itself, uncut
     strict       : whether a cosine equal to the threshold cuts (True, Algorithm 2) or joins (False, eq. 7)
     returns      : list of chunks, each a list of sentences; all sentences in their order
-    raises       : ValueError if there are no sentences, embeddings do not fit, hold NaN or a row of zeros, or for other values than said
+    raises       : ValueError for no sentences, a row of zeros, or other values than said
     source       : DENSE, eq. 7 and Algorithm 2. Only neighbours are compared: a chunk may drift far from its first sentence
 
     >>> sentences, embeddings = ["A cat.", "A kitten.", "A tax."], [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]   # cosines 0.8, 0.6
@@ -40,32 +40,20 @@ def merge_sentences(sentences, embeddings, *, count_tokens, threshold=0.6, max_t
     """
     threshold, strict = checks.number("threshold", threshold, low=-1, high=1), checks.flag("strict", strict)
     checks.whole("max_tokens", max_tokens, least=1)
-    sentences, units = checks.texts("sentences", sentences), unit_rows(embeddings)
+    sentences, units = checks.texts("sentences", sentences), checks.directions("embeddings", embeddings)
     checks.function("count_tokens", count_tokens)
     lengths = [checks.whole("count_tokens", count_tokens(sentence), least=0) for sentence in sentences]
     checks.same_length(embeddings=units, sentences=sentences)
     cosines = (units[:-1] * units[1:]).sum(axis=1)
     alike = cosines > threshold + ROUNDING if strict else cosines >= threshold - ROUNDING
 
-    chunks, tokens = [[sentences[0]]], lengths[0]
-    for sentence, length, joins in zip(sentences[1:], lengths[1:], alike, strict=True):
-        if joins and tokens + length <= max_tokens:
-            chunks[-1].append(sentence)
-            tokens += length
-        else:
-            chunks.append([sentence])
-            tokens = length
+    chunks, tokens = [], 0
+    for sentence, length, joins in zip(sentences, lengths, [False, *alike], strict=True):
+        if not joins or tokens + length > max_tokens:
+            chunks, tokens = [*chunks, []], 0
+        chunks[-1].append(sentence)
+        tokens += length
     return chunks
-
-
-def unit_rows(embeddings):
-    """The embeddings with rows of length 1, so that a product of two rows is their cosine.
-
-    embeddings : (n, d) numbers
-    returns    : (n, d) float
-    raises     : ValueError if not two-dimensional, empty, NaN or infinite, or if a row is all zero or too long to be measured
-    """
-    return checks.directions("embeddings", embeddings)
 
 
 def single_edit_contexts(chunks, rephrased):
@@ -75,16 +63,14 @@ def single_edit_contexts(chunks, rephrased):
     rephrased : list of k strings, chunk by chunk. One that equals its chunk makes that chunk certain without testing it
     returns   : list of k + 1 lists of k strings, index 0 the original
     raises    : ValueError if there are no chunks, lengths differ or one is not a string
-    source    : DENSE, eqs. 3 and 4. The text counts k + 1 contexts but k + 2 replies, Algorithm 1 collects only k, without the original
-                one, for a (k + 1, k + 1) matrix; here k + 1 of everything
+    source    : DENSE, eqs. 3 and 4. The text counts k + 2 replies, Algorithm 1 only k, for a (k + 1, k + 1) matrix; here k + 1 of all
 
     >>> single_edit_contexts(["a", "b"], ["A", "B"])
     [['a', 'b'], ['A', 'b'], ['a', 'B']]
     """
     chunks, rephrased = checks.texts("chunks", chunks), checks.texts("rephrased", rephrased)
     checks.same_length(rephrased=rephrased, chunks=chunks)
-    edited = [[*chunks[:i], text, *chunks[i + 1 :]] for i, text in enumerate(rephrased)]
-    return [chunks, *edited]
+    return [chunks, *([*chunks[:i], text, *chunks[i + 1 :]] for i, text in enumerate(rephrased))]
 
 
 def contexts_without_one(chunks):
@@ -108,8 +94,8 @@ def adjacency(entails):
     entails : (n, n) bool, row = premise, column = hypothesis; neutral and contradiction are both False
     returns : (n, n) float, symmetric; the diagonal is 1 whatever entails says there
     raises  : ValueError if not square, empty or not True and False
-    source  : DENSE, eq. 5. The diagonal: a model asked about a reply and itself may say no, and a reply that agrees with none, not even
-              itself, would have degree 0 and make eq. 6 infinite; eq. 16 counts it as 1
+    source  : DENSE, eq. 5. The diagonal as in eq. 16: a model may deny that a reply agrees with itself, and a degree of 0 would make eq. 6
+              infinite
 
     >>> adjacency([[True, True, False], [False, True, True], [False, True, True]])
     array([[1. , 0.5, 0. ],
@@ -152,8 +138,8 @@ def chunk_roles(adjacency, agrees_without, *, half="necessary"):
     half           : what 0.5 makes of an uncertain chunk, "necessary" or "unnecessary"
     returns        : list of n - 1 str
     raises         : ValueError as `degree_entropy`; if there is no chunk, lengths differ, an agreement is none of these, or unknown names
-    source         : DENSE, eqs. 8 to 10. Eq. 10 calls necessary what has agreement 0, so 0.5 is unnecessary; Algorithm 3, lines 25 to 28,
-                     calls unnecessary what has agreement 1, so 0.5 is necessary
+    source         : DENSE, eqs. 8 to 10. By eq. 10 (necessary has agreement 0) 0.5 is unnecessary, by Algorithm 3, lines 25 to 28
+                     (unnecessary has agreement 1) it is necessary
 
     >>> links = adjacency([[1, 1, 0, 1], [1, 1, 0, 1], [0, 0, 1, 0], [0, 1, 0, 1]])   # reply 3 agrees with reply 0 one way
     >>> chunk_roles(links, [np.nan, 1.0, 0.5])
@@ -186,15 +172,11 @@ class Round:
 
 @dataclass(frozen=True)
 class Refinement:
-    """All contexts that were tried, which of them to use, and why the loop ended.
-
-    ended : "stopped" (the last context met the condition), "unchanged" (nothing left to remove or to add), "empty" (every chunk was
-            removed and none added)
-    """
+    """All contexts that were tried, which of them to use, and why the loop ended."""
 
     rounds: tuple[Round, ...]
     best: int
-    ended: str
+    ended: str  # "stopped": the last context met the condition; "unchanged": nothing to remove or add; "empty": all removed, none added
 
     @property
     def context(self) -> tuple[int, ...]:
@@ -206,18 +188,16 @@ class Refinement:
 class Rules:
     """How a refinement goes, where the paper says one thing here and another there.
 
-    half      : what 0.5 makes of an uncertain chunk, "necessary" or "unnecessary", as in `chunk_roles`
-    stop_when : stop if the entropy is below the threshold "or" the context is sufficient, or only if both ("and")
+    half      : what 0.5 makes of an uncertain chunk, as in `chunk_roles`
+    stop_when : stop if the entropy is below the threshold "or" the context is sufficient; "and" (Algorithm 3, line 13): only if both
     threshold : nats, 0 and above
-    strict    : whether an entropy equal to the threshold is too high (True) or low enough (False)
-    refill    : the role of the chunks whose nearest neighbour is added, "necessary" or "certain"; "none": only remove
-    fallback  : the context used where none met the condition: the "lowest" entropy, or "guarded": also the lowest, but after a sufficient
-                context only a sufficient one replaces it. The first of equal ones
-    limit     : most chunks in a context, as many as the first has and above; None: no limit
-    raises    : ValueError for such values that are not as said, and names that are unknown
-    source    : DENSE. stop_when: section 5.2 says "or", Algorithm 3, line 13 "and". strict: 5.2 and line 13 say below, but section 5
-                counts a question as certain at the threshold. fallback: 5.2 says lowest, lines 8 to 12 are guarded. limit: line 39 adds
-                without end, appendix J compares at five. refill "none" and "certain": Table 5
+    strict    : whether an entropy equal to the threshold is too high (True) or low enough (False, section 5)
+    refill    : the role of the chunks whose nearest neighbour is added, "necessary" or "certain"; "none": only remove (both Table 5)
+    fallback  : the context used where none met the condition, the first of equal ones: the "lowest" entropy; "guarded" (lines 8 to 12):
+                the same, but after a sufficient context only a sufficient one replaces it
+    limit     : most chunks in a context, as many as the first has and above (appendix J: five); None (line 39): no limit
+    raises    : ValueError for other values
+    source    : DENSE, section 5.2 unless another place is named
     """
 
     half: str = "necessary"
@@ -259,7 +239,7 @@ def refine(initial, embeddings, *, agree, agree_without, is_sufficient=None, **r
     is_sufficient : context -> True if the reader finds it enough to answer; None: nobody asks, and the entropy alone decides
     rules         : as in `Rules`
     returns       : Refinement
-    raises        : ValueError for such values that are not as said, or a function that returns something else
+    raises        : ValueError for other values, or a function that returns something else
     source        : DENSE, section 5.2 and Algorithm 3. Deviations: line 15 empties the visited set, after which the chunk nearest to a
                     necessary one is that chunk itself, so that nothing is ever added and the loop need not end; here it is never emptied.
                     Line 4 ends the loop before the last context was tried, and never if nothing changes; line 13 looks at the best
@@ -300,7 +280,7 @@ def refining(initial, embeddings, *, evaluated=True, **rules):
     >>> next(steps), steps.send(np.eye(3))
     (('agree', [0, 1]), ('agree_without', [0, 1], [0, 1]))
     """
-    rules, units = Rules(**rules), unit_rows(embeddings)
+    rules, units = Rules(**rules), checks.directions("embeddings", embeddings)
     context = tuple(checks.distinct("initial", checks.listed("initial", initial)))
     context = tuple(checks.whole("initial", number, least=0, most=len(units) - 1) for number in context)
     if rules.limit is not None:
@@ -326,7 +306,7 @@ def refining(initial, embeddings, *, evaluated=True, **rules):
 
 def _roles(context, links, half):
     """Roles of the chunks of a context; only the uncertain ones are tried without. A part of `refining`."""
-    uncertain = [place for place in range(len(context)) if links[0, place + 1] != 1]
+    uncertain = np.flatnonzero(links[0, 1:] != 1).tolist()
     agreements = np.full(len(context), np.nan)
     if uncertain:
         without = checks.numbers("what agree_without returns", (yield "agree_without", list(context), uncertain.copy()))
@@ -337,8 +317,9 @@ def _roles(context, links, half):
 
 def _next_context(context, roles, units, visited, rules):
     """DENSE, Algorithm 3, lines 29 to 39: the context without unnecessary chunks and with neighbours of those to be refilled."""
-    kept = [chunk for chunk, role in zip(context, roles, strict=True) if role != "unnecessary"]
-    for chunk in [chunk for chunk, role in zip(context, roles, strict=True) if role == rules.refill]:
+    role_of = dict(zip(context, roles, strict=True))
+    kept = [chunk for chunk in context if role_of[chunk] != "unnecessary"]
+    for chunk in [chunk for chunk in context if role_of[chunk] == rules.refill]:
         unseen = [other for other in range(len(units)) if other not in visited and other not in kept]
         if not unseen or len(kept) == rules.limit:
             break

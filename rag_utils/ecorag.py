@@ -26,10 +26,10 @@ def evidentiality(closed_book, with_sentence, strong_with_sentence):
     with_sentence        : True or False, with the sentence alone
     strong_with_sentence : True or False, with a strong sentence and this one; None if the question has no strong sentence
     returns              : "strong" | "weak" | "distractor" | "undefined"
-    raises               : ValueError if one is not True or False (1 and 0 will do), the first two not even None
-    source               : ECoRAG, section 3.1.1, conditions 1 and 2. Two consequences: a question that the reader answers by heart has no
-                           strong sentence; and a sentence that says nothing is weak evidence, because it breaks nothing. "undefined" is
-                           ours: the paper does not say what the sentences of a question without strong evidence are
+    raises               : ValueError if one is not True or False
+    source               : ECoRAG, section 3.1.1, conditions 1 and 2. So a question that the reader answers by heart has no strong sentence,
+                           and a sentence that says nothing is weak evidence. "undefined" is ours: the paper does not say what the
+                           sentences of a question without strong evidence are
 
     >>> evidentiality(False, True, None), evidentiality(True, True, None)   # known by heart: nothing can be shown
     ('strong', 'undefined')
@@ -56,9 +56,9 @@ def mine(questions, sentences, *, closed_book, with_sentence, strong_with_senten
     strong_with_sentence : list of (question, strong sentence, sentence) -> as many True and False
     returns              : Q lists of labels, in the order of the sentences
     raises               : ValueError for no such lists, and if a function does not answer True or False to each that it is asked
-    source               : ECoRAG, section 3.1.1. Deviation: which strong sentence stands for "the evidence" if there are several is not
-                           said; here it is the first of them. Each function is called once at most, with every distinct question, pair or
-                           triple once: pairs only where the reader does not know the answer, triples only where there is a strong sentence
+    source               : ECoRAG, section 3.1.1; "the evidence" is here the first of several strong sentences, which the paper leaves open.
+                           Each function is called once at most, with every distinct question, pair or triple once: pairs only where the
+                           reader does not know the answer, triples only where there is a strong sentence
 
     >>> said = {("q", "a"): True, ("q", "b"): False, ("q", "a", "b"): True}
     >>> reader = lambda asked: [said[what] for what in asked]
@@ -119,8 +119,7 @@ def info_nce(positive, negatives, *, temperature=1.0):
     temperature : above 0
     returns     : float, nats, 0 and above; log(1 + m) if all similarities are equal
     raises      : ValueError for other numbers than said, and if the loss is too large for a float
-    source      : ECoRAG, eqs. 2 and 3: -log(exp(s/t) / (exp(s/t) + sum_j exp(s_j/t))). Computed from the differences s_j - s, so that
-                  large similarities neither overflow nor vanish
+    source      : ECoRAG, eqs. 2 and 3: -log(exp(s/t) / (exp(s/t) + sum_j exp(s_j/t))), computed from the differences s_j - s
 
     >>> round(info_nce(0.7, [0.1, -0.2, 0.4]), 4)
     0.9918
@@ -145,9 +144,9 @@ def strong_loss(scores, labels, *, temperature=1.0):
     temperature : above 0
     returns     : float, nats, 0 and above
     raises      : ValueError as `info_nce`, for no sentences, lists of different length, an unknown label, and where no sentence is strong
-                  or none is a negative: there is nothing to tell apart then, and 0 would look like a compressor that has learnt it
-    source      : ECoRAG, eq. 3. The paper gives the loss of one strong sentence; the mean over several is ours, and so is to take all
-                  negatives, where appendix B.1 draws them (15 per cent weak, 85 per cent distractors)
+                  or none is a negative: 0 would look like a compressor that has learnt to tell them apart
+    source      : ECoRAG, eq. 3, for one strong sentence; the mean over several is ours, and so is to take all negatives, where appendix
+                  B.1 draws them (15 per cent weak, 85 per cent distractors)
 
     >>> round(strong_loss([1.2, 0.1, -0.2, 0.4, 0.7], ["strong", *["distractor"] * 3, "weak"]), 4)
     0.969
@@ -200,8 +199,7 @@ def compress(sentences, scores, is_sufficient, *, step=4, limit=20):
     returns       : list of int, places in `sentences`, best score first, equal scores in the order of the sentences
     raises        : ValueError for other values than said; the evaluator's reply must be True or False, a probability needs a threshold
     source        : ECoRAG, section 3.2.2 and appendix B.1. Section 3.2 adds one sentence at a time (step=1), the appendix four, up to 20;
-                    section 3.2.2 speaks of a limit in tokens, the appendix of one in sentences. The evaluator is asked once after each
-                    addition, after the last one too, where its answer changes nothing
+                    section 3.2.2 limits tokens, the appendix sentences. The evaluator is asked after each addition, the last one too
 
     >>> compress(["noise", "the bridge", "opened in 1894", "more noise"], [0.1, 0.7, 0.9, 0.0], lambda kept: len(kept) == 2, step=1)
     [2, 1]

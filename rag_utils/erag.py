@@ -23,9 +23,8 @@ def rank_metrics(labels, metrics):
     raises  : ValueError if labels is no such list; for no or unknown metrics; for others than P and Success if a label is not 0 or 1
     source  : eRAG, section 2; ir-measures (trec_eval). Relevant are documents of this list only, so R of the whole list is Success.
               Labels between 0 and 1: P@k is the sum of the first k over k, Success@k the largest of them. A list that is shorter
-              than k is as good as one that goes on with labels of 0. The public package `erag` differs: P_k of such labels divides
-              by k too, but stops with a KeyError at a list shorter than k; one label between 0 and 1 in any list takes AP, RR, nDCG
-              and R from all lists, here from that list only; a list without documents vanishes from its mean, here it raises
+              than k is as good as one that goes on with labels of 0. The public package `erag` stops with a KeyError there; one label
+              between 0 and 1 takes AP, RR, nDCG and R from all its lists, and a list without documents vanishes from its mean
 
     >>> rank_metrics([0, 1, 0, 1, 0], ["P@5", "RR", "AP"])
     {'P@5': 0.4, 'RR': 0.5, 'AP': 0.5}
@@ -57,14 +56,14 @@ def annotate(questions, documents, references, *, generate, score, prompt=questi
     questions  : list of Q texts; a text may come twice, with other documents or references
     documents  : Q lists of texts, best rank first; a list may be empty, and a text may come twice in it
     references : one per question, handed to `score` as it is: a list of right answers, a long answer, ...
-    generate   : list of prompts -> list of replies, in their order. Called once, with one prompt for each distinct (question, document),
-                 in the order in which they first occur; not called if there is no document at all
+    generate   : list of prompts -> list of replies. Called once, with one prompt for each distinct (question, document) in the order of
+                 their first occurrence; not called if there is no document at all
     prompt     : (question, document) -> the text that the reader is given
     score      : (reply, reference) -> number from 0 to 1, such as `answers.exact_match`
-    returns    : Q lists of float, one label per document, in the order given; an empty list for an empty list of documents
+    returns    : Q lists of float, one label per document, in the order given
     raises     : ValueError if there are no questions, lengths differ, a text is not a string, or a score is not from 0 to 1
-    source     : eRAG, eq. 1. The public package `erag` calls the reader once per rank and with repeated pairs again, keeps one of several
-                 equal questions (its input is a dict), leaves questions without documents out of the result, and lets NaN through
+    source     : eRAG, eq. 1. The public package `erag` calls the reader once per rank, keeps one of several equal questions, leaves out
+                 questions without documents, and lets NaN through
 
     >>> from rag_utils.answers import exact_match
     >>> def last_word(prompts):
@@ -84,11 +83,11 @@ def annotate(questions, documents, references, *, generate, score, prompt=questi
     replies = generate([prompt(question, document) for question, document in pairs]) if pairs else []
     replies = checks.listed("what generate returns", replies, least=0)
     checks.same_length(replies=replies, prompts=pairs)
-    reply_to, limits = dict(zip(pairs, replies, strict=True)), {"least": 0, "low": 0, "high": 1}
-    return [
-        checks.numbers("labels", [score(reply_to[question, text], reference) for text in own], **limits).tolist()
-        for question, own, reference in zip(questions, documents, references, strict=True)
-    ]
+    reply_to, labels = dict(zip(pairs, replies, strict=True)), []
+    for question, own, reference in zip(questions, documents, references, strict=True):
+        scores = [score(reply_to[question, text], reference) for text in own]
+        labels.append(checks.numbers("labels", scores, least=0, low=0, high=1).tolist())
+    return labels
 
 
 def _of_relevance(labels, asked):
@@ -99,9 +98,8 @@ def _of_relevance(labels, asked):
     measures = {name: ir_measures.parse_measure(text) for name, text in in_full.items()}
     relevant = {"list": {str(i): int(label) for i, label in enumerate(labels)}}
     run = {"list": {str(i): float(-i) for i in range(len(labels))}}
-    distinct = list(dict.fromkeys(measures.values()))
-    values = {result.measure: float(result.value) for result in ir_measures.iter_calc(distinct, relevant, run)}
-    return {name: values[measure] for name, measure in measures.items()}
+    values = ir_measures.calc_aggregate(list(dict.fromkeys(measures.values())), relevant, run)
+    return {name: float(values[measure]) for name, measure in measures.items()}
 
 
 def _of_scores(labels, base, cutoff):
@@ -114,10 +112,7 @@ def _of_scores(labels, base, cutoff):
 
 
 def name_and_cutoff(name):
-    """("P", 5) of "P@5"; the cutoff is None where there is none.
-
-    raises : ValueError for an unknown metric, with near names, and for a cutoff that is not a whole number from 1 to a million
-    """
+    """("P", 5) of "P@5", None where there is no cutoff; ValueError for an unknown metric or no cutoff from 1 to a million."""
     base, at, cutoff = checks.text("metric", name).partition("@")
     check_name("metric", base, METRICS)
     if not at:

@@ -19,8 +19,7 @@ def cluster(entails, *, join="earliest"):
     join    : "earliest", or "latest": a later first member takes over samples that are in an earlier cluster
     returns : (N,) int, ids 0, 1, ... in the order of each cluster's first member
     raises  : ValueError if not square, empty or not True and False; unknown names
-    source  : SePer, Definition 2 and eq. 4; Kuhn et al. 2023. Only the first member is compared, so two members need not entail each
-              other. "latest" is the authors' code; here nobody is moved by default
+    source  : SePer, Definition 2 and eq. 4; Kuhn et al. 2023. Two members need not entail each other. "latest" is the authors' code
 
     >>> cluster([[True, True, False], [True, True, True], [False, True, True]])   # 2 agrees with 1, but 0 came first
     array([0, 0, 1])
@@ -30,13 +29,13 @@ def cluster(entails, *, join="earliest"):
     check_name("join", join, ("earliest", "latest"))
     entails = checks.square("entails", checks.flags("entails", entails, dimensions=2)).astype(bool)
     both = entails & entails.T
-    first_members, ids = [], np.empty(len(both), dtype=int)
-    for sample in range(len(both)):
-        agreed = [k for k, first in enumerate(first_members) if both[sample, first]]
-        ids[sample] = agreed[0 if join == "earliest" else -1] if agreed else len(first_members)
-        if not agreed:
+    first_members, ids = [], []
+    for sample, agrees in enumerate(both):
+        agreed = np.flatnonzero(agrees[first_members])
+        ids.append(agreed[0 if join == "earliest" else -1] if agreed.size else len(first_members))
+        if not agreed.size:
             first_members.append(sample)
-    return ids
+    return np.array(ids)
 
 
 def sample_weights(log_likelihood, *, weighting="likelihood"):
@@ -46,9 +45,8 @@ def sample_weights(log_likelihood, *, weighting="likelihood"):
     weighting      : "likelihood": the softmax of log_likelihood over the samples; "frequency": 1/N each
     returns        : (N,) float, 0 .. 1, sum 1
     raises         : ValueError if not one-dimensional, empty, NaN or +inf, if the name is unknown, and for "likelihood" if all are -inf
-    source         : SePer, eq. 7. A sum over the tokens gives the paper's product, a mean over the tokens the authors' code. Samples are
-                     weighted one by one, so a likely text counts twice over: it is drawn often, and each time with a high likelihood.
-                     "frequency" does not, and only it is the unbiased estimate that eq. 9 speaks of
+    source         : SePer, eq. 7. A sum over the tokens gives the paper's product, a mean the authors' code. By likelihood a likely text
+                     counts twice over: it is drawn often, each time with a high weight. Only "frequency" is the unbiased estimate of eq. 9
 
     >>> sample_weights(np.log([0.3, 0.2, 0.1])).round(4)
     array([0.5   , 0.3333, 0.1667])
@@ -61,20 +59,18 @@ def sample_weights(log_likelihood, *, weighting="likelihood"):
         raise ValueError("log_likelihood must not hold NaN or +inf")
     if weighting == "frequency":
         return np.full(len(log_likelihood), 1 / len(log_likelihood))
-    highest = log_likelihood.max()
-    if np.isneginf(highest):
+    if np.isneginf(log_likelihood.max()):
         raise ValueError("log_likelihood must hold at least one sample that can happen; got -inf only")
     with np.errstate(over="ignore"):  # what is less likely by more than a float can hold has no weight
-        weights = np.exp(log_likelihood - highest)
+        weights = np.exp(log_likelihood - log_likelihood.max())
     return weights / weights.sum()
 
 
 def cluster_weights(log_likelihood, clusters, *, weighting="likelihood"):
     """The weight of each cluster: the sum over its members, p(C | q).
 
-    log_likelihood : (N,) nats, as in `sample_weights`
+    log_likelihood : (N,) nats, as in `sample_weights`, and so is weighting
     clusters       : (N,) int, ids of 0 and above
-    weighting      : as in `sample_weights`
     returns        : (K,) float in the order of the ids that occur, sum 1
     raises         : ValueError as `sample_weights`, and if clusters is not (N,), not whole or negative
     source         : SePer, eq. 6, inner sum
@@ -91,14 +87,12 @@ def cluster_weights(log_likelihood, clusters, *, weighting="likelihood"):
 def soft(log_likelihood, kernel, *, over_answers="mean", weighting="likelihood"):
     """SePer_S: the reader's belief in the answer, each sample counted as far as it agrees with it.
 
-    log_likelihood : (N,) nats, as in `sample_weights`
+    log_likelihood : (N,) nats, as in `sample_weights`, and so is weighting
     kernel         : (N, A) in [0, 1], how well sample i agrees with answer a
     over_answers   : "mean" of the per-answer beliefs, or "max", the largest
-    weighting      : as in `sample_weights`
     returns        : float, 0 .. 1
     raises         : ValueError as `sample_weights`, and if kernel is not (N, A), A of 1 or more, or not in [0, 1]; unknown names
-    source         : SePer, eqs. 9 and 10, Algorithm 1 (SePer_S). "max" is the authors' code, whose own result for several answers is
-                     wrong: it reads an answer-major array as response-major
+    source         : SePer, eqs. 9 and 10, Algorithm 1 (SePer_S). "max" is the authors' code; it mixes up answers and samples
 
     >>> likelihoods = [0.5, 0.3, 0.2]
     >>> round(soft(np.log(likelihoods), [[1.0], [0.5], [0.0]]), 4)   # 0.5 + 0.3 / 2
@@ -117,15 +111,13 @@ def soft(log_likelihood, kernel, *, over_answers="mean", weighting="likelihood")
 def hard(log_likelihood, clusters, matches, *, over_answers="mean", weighting="likelihood"):
     """SePer_H: the reader's belief in the answer, the weight of the clusters that mean the same as it.
 
-    log_likelihood : (N,) nats, as in `sample_weights`
+    log_likelihood : (N,) nats, as in `sample_weights`, and so is weighting
     clusters       : (N,) int, as `cluster` returns them
     matches        : (K, A) bool, whether cluster k means answer a
     over_answers   : "mean" or "max" of the per-answer beliefs, or "any": the weight of the clusters that match at least one answer
-    weighting      : as in `sample_weights`
     returns        : float, 0 .. 1; "max" <= "any"
     raises         : ValueError as `cluster_weights`, if an id of 0 .. K - 1 does not occur, if matches is not such; unknown names
-    source         : SePer, eqs. 8 to 10, Algorithm 1 (SePer_H). "any" is what the authors' code means to do; as shipped its hard mode
-                     stops with a NameError, and behind that it has the same mix-up of answers and clusters
+    source         : SePer, eqs. 8 to 10, Algorithm 1 (SePer_H). "any" is what the authors' code means to do; it stops with a NameError
 
     >>> log_likelihood, clusters = np.log([0.5, 0.3, 0.2]), [0, 1, 0]    # clusters weigh 0.7 and 0.3
     >>> matches = [[True, False], [False, True]]
@@ -149,8 +141,7 @@ def utility(after, before):
     after, before : SePer with and without the passages, 0 .. 1
     returns       : float, -1 .. 1
     raises        : ValueError if one is not a number from 0 to 1
-    source        : SePer, eqs. 1 and 11, Algorithm 1. The paper calls it a reduction of perplexity; it is a difference of
-                    probabilities, with no logarithm in it
+    source        : SePer, eqs. 1 and 11, Algorithm 1. The paper calls this difference of probabilities a reduction of perplexity
 
     >>> utility(1.0, 0.25)
     0.75

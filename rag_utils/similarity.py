@@ -28,13 +28,12 @@ def rouge_l(prediction, references):
 def bleu(prediction, references):
     """Geometric mean of the precisions of 1- to 4-grams times a penalty for brevity, best over the references.
 
-    prediction : str
-    references : list of at least one str
-    returns    : float, 0 (no word in common) .. 1 (the same text)
-    raises     : ValueError if prediction is not a string; if references is one string, empty or holds a non-string
-    source     : Papineni et al. 2002; package sacrebleu, sentence_bleu: tokens of 13a, upper and lower case differ, exponential
-                 smoothing, and n-grams no longer than the prediction (effective order), without which an answer of fewer than four words
-                 could not reach 1. Deviation: one reference at a time, not all of them pooled; SePer, Table 2 does not say
+    prediction, references : as in `rouge_l`
+    returns                : float, 0 (no word in common) .. 1 (the same text)
+    raises                 : ValueError as `rouge_l`
+    source                 : Papineni et al. 2002; package sacrebleu, sentence_bleu: tokens of 13a, upper and lower case differ, exponential
+                             smoothing, and n-grams no longer than the prediction (effective order), so that fewer than four words can
+                             reach 1. Deviation: one reference at a time, not all of them pooled; SePer, Table 2 does not say
 
     >>> round(bleu("Paris", ["Rome", "Paris"]), 4)
     1.0
@@ -57,8 +56,8 @@ def bertscores(predictions, references, *, encoder):
     returns     : (n,) float, 0 .. 1: 1 for the same tokens, 0 where one text has no token
     raises      : ValueError if lengths differ, a text is not a string, references are missing, or an embedding is not such
     source      : Zhang et al. 2020: precision is the mean over the prediction's tokens of the cosine with the closest token of the
-                  reference, recall the reverse. No idf, no rescaling to a baseline. Deviations from their package: another, smaller
-                  encoder; its start and end tokens do not take part; precision and recall below 0 count as 0
+                  reference, recall the reverse. No idf, no rescaling. Deviations from their package: a smaller encoder; its start and end
+                  tokens do not take part; precision and recall below 0 count as 0
 
     >>> letters = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [0.6, 0.8]}
     >>> toy = lambda texts: [np.array([letters[word] for word in text.split()]) for text in texts]
@@ -80,14 +79,11 @@ def _directions(texts, encode):
     """Per text its token embeddings, (tokens, d) rows of length 1; (0, 0) where it has none."""
     embedded = checks.listed("what encoder returns", encode(texts), least=0)
     checks.same_length(embeddings=embedded, texts=texts)
-    units, widths = [], set()
-    for tokens in embedded:
-        if not checks.as_array("embeddings", tokens).size:
-            units.append(np.zeros((0, 0)))
-            continue
-        units.append(checks.directions("embeddings", tokens))
-        widths.add(units[-1].shape[1])
-    if len(widths) > 1:
+    units = [
+        checks.directions("embeddings", tokens) if checks.as_array("embeddings", tokens).size else np.zeros((0, 0))
+        for tokens in embedded
+    ]
+    if len(widths := {own.shape[1] for own in units if own.size}) > 1:
         raise ValueError(f"embeddings must be of one length; got {sorted(widths)}")
     return units
 

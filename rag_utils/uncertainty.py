@@ -35,8 +35,7 @@ def perplexity(token_log_likelihood):
     token_log_likelihood : (tokens,) nats
     returns              : float, 1 (certain of every token) and above
     raises               : ValueError if not one-dimensional, empty, not finite or above 0, or if the mean is below -700
-    source               : exp of the mean negative log-likelihood of a token; "Perplexity" in SePer, Table 2. It has nothing but the
-                           name in common with semantic perplexity
+    source               : exp of the mean negative log-likelihood of a token; "Perplexity" in SePer, Table 2. Not semantic perplexity
 
     >>> round(perplexity(np.log([0.5, 0.125])), 4)   # the geometric mean of 2 and 8
     4.0
@@ -54,8 +53,8 @@ def semantic_entropy(log_likelihood, clusters):
     clusters       : (n,) int, ids of 0 and above
     returns        : float, nats, 0 .. log K
     raises         : ValueError as `seper.cluster_weights`
-    source         : Farquhar et al. 2024: -sum p(C) log p(C), p normalised over the samples. SePer, eq. 5 is the earlier Monte Carlo
-                     form of Kuhn et al. 2023, a mean of -log p(C), which is another number
+    source         : Farquhar et al. 2024: -sum p(C) log p(C), p normalised over the samples. SePer, eq. 5 is the earlier Monte Carlo form
+                     of Kuhn et al. 2023, the mean of -log p(C), another number
 
     >>> round(semantic_entropy(np.log([0.5, 0.3, 0.2]), [0, 1, 0]), 4)   # weights 0.7 and 0.3
     0.6109
@@ -100,8 +99,7 @@ def degree_uncertainty(affinity):
     affinity : (n, n) symmetric, in [0, 1], ones on the diagonal
     returns  : float, 0 (all agree) .. 1 - 1/n (none do)
     raises   : ValueError if not such a matrix
-    source   : Lin et al. 2024 (UQ-NLG), D with the diagonal of W. Deviation: their code takes the asymmetric affinity and divides by n,
-               not n^2, so its values are n times these; the sum over both directions is the same
+    source   : Lin et al. 2024 (UQ-NLG), D with the diagonal of W. Deviation: their code divides by n, so its values are n times these
 
     >>> degree_uncertainty(np.kron(np.eye(2), np.ones((3, 3))))
     0.5
@@ -151,12 +149,7 @@ def _entropy(shares):
 
 
 def checked_affinity(matrix, *, name="affinity"):
-    """The matrix as floats, if it is one of agreements.
-
-    matrix : (n, n) symmetric, in [0, 1], ones on the diagonal
-    name   : what it is called in an error
-    raises : ValueError if it is not
-    """
+    """The matrix as floats; ValueError if it is not (n, n), symmetric, in [0, 1], with ones on the diagonal."""
     matrix = checks.symmetric(name, matrix, low=0, high=1)
     if not np.allclose(np.diag(matrix), 1, rtol=0, atol=ROUNDING):
         raise ValueError(f"{name} must have ones on the diagonal; got {np.diag(matrix).min()}")

@@ -15,8 +15,8 @@ from experiments import asking, benchmarks
 from experiments.dense_rag import contexts
 from experiments.dense_rag.contexts import SEMANTIC, WHOLE
 from rag_utils import answers, data, judge, retrieve
+from rag_utils.base import checks
 from rag_utils.data import Passage, Question
-from rag_utils.dense import unit_rows
 from rag_utils.engine.tree import prefix_tree, size
 from rag_utils.measures import dense as measure
 from rag_utils.measures.dense import Asked, Outcome, Settings, Supply, Tables
@@ -214,7 +214,7 @@ def cut_rows(material) -> pd.DataFrame:
         for chunk in own
     ]
     for number, parts in enumerate(material.documents.values(), 1):
-        units = unit_rows(material.encode(contexts.sentences_of(parts)))
+        units = checks.directions("embeddings", material.encode(contexts.sentences_of(parts)))
         for place, cosine in enumerate((units[:-1] * units[1:]).sum(axis=1), 1):
             rows.append({"id": f"d{number:03}s{place:03}", "condition": "neighbours", "cosine": cosine})
     return pd.DataFrame(rows)

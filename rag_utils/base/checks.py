@@ -138,10 +138,7 @@ def text(name: str, value, *, empty: bool = True) -> str:
 def texts(name: str, values, *, least: int = 1, empty: bool = True) -> list[str]:
     """Values as a list of strings; a bare string is none."""
     values = listed(name, values, least=least)
-    for place, value in enumerate(values):
-        if not isinstance(value, str) or not (value or empty):
-            text(f"{name}[{place}]", value, empty=empty)
-    return values
+    return [text(f"{name}[{place}]", value, empty=empty) for place, value in enumerate(values)]
 
 
 def same_length(**named: Collection) -> int:

@@ -29,16 +29,14 @@ def of(code: str, known: set[str] | dict, *, package: str = "") -> tuple[set[str
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
-                up = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*up, *([base] if base else [])])
+                up = package.split(".")[: package.count(".") + 2 - node.level]
+                base = ".".join([*up, base]).rstrip(".")
             modules = [f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names]
         else:
             continue
-        for module in modules:
-            if module.split(".")[0] in (*PACKAGES, "training", "benchmarks"):
-                own.add(module)
-            else:
-                other.add(module.split(".")[0])
+        ours = {module for module in modules if module.split(".")[0] in (*PACKAGES, "training", "benchmarks")}
+        own |= ours
+        other |= {module.split(".")[0] for module in {*modules} - ours}
     return own, other
 
 

@@ -38,8 +38,8 @@ def track(batches: Iterable[Sequence], *, what: str, total: int) -> Iterator[Seq
 
 
 def _logged(batches: Iterable[Sequence], what: str, total: int, stream) -> Iterator[Sequence]:
-    began = said = time.monotonic()
-    done = 0
+    began, done = time.monotonic(), 0
+    said = began
     for batch in batches:
         yield batch
         done, now = done + len(batch), time.monotonic()

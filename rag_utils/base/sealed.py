@@ -71,17 +71,16 @@ class _Apart(TableError):
 
 def _read(path: Path) -> tuple[str, dict]:
     mend = "restore it with git checkout" if path.is_relative_to(ROOT) else "delete it and measure again"
-    raw, rows = _bytes(path), _bytes(path.with_suffix(".csv"))
+    table = path.with_suffix(".csv")
+    raw, rows = _bytes(path), _bytes(table)
     try:
         content = json.loads(raw)
         if content["seal"] != _seal(content) or _as_json(content).encode() != raw:
             raise ValueError
     except (ValueError, KeyError, TypeError):
         raise TableError(f"{relative(path)} is damaged: it is not what was written; {mend}") from None
-    if content["sha256"] != sha256(rows):
-        raise _Apart(f"{relative(path.with_suffix('.csv'))} is damaged: {path.name} has another checksum; {mend}")
-    for name, digest in content["facts"].get("files", {}).items():
-        if sha256(_bytes(path.with_name(name))) != digest:
+    for name, digest in {table.name: content["sha256"], **content["facts"].get("files", {})}.items():
+        if sha256(rows if name == table.name else _bytes(path.with_name(name))) != digest:
             raise _Apart(f"{relative(path.with_name(name))} is damaged: {path.name} has another checksum; {mend}")
     return rows.decode(), content
 

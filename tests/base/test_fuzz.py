@@ -97,7 +97,6 @@ CALLS = [
             "strict": True,
         },
     ),
-    (dense.unit_rows, {"embeddings": [[3.0, 4.0]]}),
     (dense.single_edit_contexts, {"chunks": ["a"], "rephrased": ["b"]}),
     (dense.contexts_without_one, {"chunks": ["a", "b"]}),
     (dense.adjacency, {"entails": [[True, False], [False, True]]}),

@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as arrays
 from looped import each
 from scipy import linalg
 
+from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
 from rag_utils.dense import (
     adjacency,
@@ -22,7 +23,6 @@ from rag_utils.dense import (
     merge_sentences,
     refine,
     single_edit_contexts,
-    unit_rows,
 )
 from rag_utils.uncertainty import degree_uncertainty, discrete_semantic_entropy
 
@@ -188,9 +188,9 @@ def test_merging_refuses(change, message):
 # --- unit rows -----------------------------------------------------------------------------------
 
 
-def test_unit_rows():
-    assert np.allclose(unit_rows([[3, 4], [0, -2]]), [[0.6, 0.8], [0, -1]])
-    assert unit_rows(np.array([[3.0, 4.0]], dtype=np.float16)).dtype == np.float64
+def test_directions_have_length_1():
+    assert np.allclose(checks.directions("rows", [[3, 4], [0, -2]]), [[0.6, 0.8], [0, -1]])
+    assert checks.directions("rows", np.array([[3.0, 4.0]], dtype=np.float16)).dtype == np.float64
 
 
 # --- contexts ------------------------------------------------------------------------------------
