@@ -116,14 +116,13 @@ def design(questions: Texts, left: Texts, right: Texts, *, encode: retrieve.Enco
     asked = [f"{question.rstrip('?').strip()}?" for question in questions]
     in_context = [[f"{question} {text}" for question, text in zip(asked, side, strict=True)] for side in (left, right)]
     distinct = sorted({*questions, *left, *right, *in_context[0], *in_context[1]}, key=lambda text: (len(text), text))
-    row = {text: i for i, text in enumerate(distinct)}
+    encode = retrieve.remembering(encode)
     parts = [distinct[start : start + 1024] for start in range(0, len(distinct), 1024)]
-    tracked = track(parts, what="embedding answers", total=len(distinct))
-    vectors = np.concatenate([checks.numbers("embeddings", encode(part), dimensions=2) for part in tracked])
-    checks.same_length(embeddings=vectors, texts=distinct)
+    for part in track(parts, what="embedding answers", total=len(distinct)):
+        encode(part)
 
-    def cosine(*sides: Sequence[str]) -> np.ndarray:
-        return np.einsum("ij,ij->i", *(vectors[[row[text] for text in side]] for side in sides))
+    def cosine(*sides: Texts) -> np.ndarray:
+        return np.einsum("ij,ij->i", *(encode(side).astype(float) for side in sides))
 
     between, first, second = cosine(left, right), cosine(questions, left), cosine(questions, right)
     rest = np.sqrt(np.maximum((1 - first**2) * (1 - second**2), 1e-4))

@@ -143,12 +143,10 @@ class LanguageModel:
         return len(self.encode(text))
 
     def live_check(self, k: int = 8, *, seed: int = 0) -> LiveCheck:
-        """Compute k of the calls answered so far again, with the model, and compare with what was answered.
+        """Compute k of the calls answered so far again, with the model; RecordingError if one is not reproduced.
 
         A token's log-likelihood under the recorded text may be 0.02 nat off; a greedy reply must be the likeliest at every token where
         the two best differ by more than 0.01 nat.
-
-        raises : RecordingError if a call is not reproduced, ValueError if nothing was called yet
         """
         return live_check.live_check(self._texts, self._calls, k, seed=seed)
 
@@ -158,12 +156,11 @@ class LanguageModel:
 
 
 def word_log_likelihoods(model: LanguageModel, texts: Sequence[str], words: Sequence[str]) -> np.ndarray:
-    """How likely each of some words is as what follows each text.
+    """How likely each word is as what follows each text, (texts, words) nats, summed over the word's tokens.
 
     A verdict is read off these and not off a generated reply, so that every reply can be parsed and the distance to the decision is known.
 
-    words   : continuations as they are tokenised, with their leading space where they have one
-    returns : (texts, words) nats, each the sum over the word's tokens
+    words : continuations as they are tokenised, with their leading space where they have one
     """
     texts, words = checks.texts("texts", texts), checks.texts("words", words, empty=False)
     tokens = model.log_likelihood([text for text in texts for _ in words], words * len(texts))

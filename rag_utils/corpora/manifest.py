@@ -42,11 +42,11 @@ class Entry(Form):
 
 
 class Status(NamedTuple):
-    """Where one data set was found. `path` and `ok` are None where it is absent; `ok` is the checksum's verdict."""
+    """Where one data set was found."""
 
     name: str
-    path: Path | None
-    ok: bool | None
+    path: Path | None  # None where it is absent
+    ok: bool | None  # the checksum's verdict
     rows: int
     licence: str
 
@@ -111,10 +111,9 @@ def _download(name: str, entry: Entry, target: Path) -> None:
         with partial.open("wb") as file:
             file.writelines(_chunks(name, entry.url))
         if (got := _digest(partial)) != entry.sha256:
-            raise DataError(
-                f"data set {name!r}: the file from {entry.url} has SHA-256 {got[:12]}, wanted {entry.sha256[:12]}; the "
-                "download was cut short or the source has changed, run it again"
-            )
+            apart = f"the file from {entry.url} has SHA-256 {got[:12]}, wanted {entry.sha256[:12]}"
+            mend = "the download was cut short or the source has changed, run it again"
+            raise DataError(f"data set {name!r}: {apart}; {mend}")
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
@@ -163,10 +162,8 @@ def _checked(name: str, path: Path, entry: Entry) -> Path:
     if got == entry.sha256:
         return path
     again = f"remove it and run: rag-companion data fetch {name}" if entry.url else "replace it by the right one"
-    raise DataError(
-        f"data set {name!r}: {path} has SHA-256 {got[:12]}, wanted {entry.sha256[:12]}; it is damaged or another "
-        f"version, {again}"
-    )
+    apart = f"{path} has SHA-256 {got[:12]}, wanted {entry.sha256[:12]}"
+    raise DataError(f"data set {name!r}: {apart}; it is damaged or another version, {again}")
 
 
 def _digest(path: Path) -> str:
