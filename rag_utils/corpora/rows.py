@@ -5,6 +5,7 @@ Errors are `DataError`; they name file, row and field, and quote nothing.
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,10 +21,8 @@ class DataError(ValueError):
 
 
 def _encodable(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("should hold no half of a surrogate pair") from None
+    if re.search(r"[\ud800-\udfff]", text):
+        raise ValueError("should hold no half of a surrogate pair")
     return text
 
 

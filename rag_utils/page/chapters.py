@@ -204,10 +204,10 @@ def inputs(chapter: str) -> set[Path]:
 
     Of other chapters' numbers and recordings, of the papers' tables and of the timings in `benchmarks/` only those that its code mentions.
     """
-    cells = [cell.source for cell in source(chapter).cells if cell.cell_type == "code"]
-    modules = imports.reached("\n".join(cells), ROOT)
+    cells = "\n".join(cell.source for cell in source(chapter).cells if cell.cell_type == "code")
+    modules = imports.reached(cells, ROOT)
     own = [path.read_text(encoding="utf-8") for path in modules if path.is_relative_to(ROOT / "experiments")]
-    code = "\n".join([*cells, *own])
+    code = "\n".join([cells, *own])
     data = {path for path in (ROOT / "data").rglob("*") if path.is_file() and not path.name.startswith(".")}
     for path in sorted(data):
         parts = path.relative_to(ROOT / "data").parts

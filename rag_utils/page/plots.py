@@ -74,10 +74,7 @@ def use_style() -> None:
 
 
 def new_axes(height: float = 3.2, *, width: float = 5.2) -> Axes:
-    """An empty Axes in a figure of its own, in inches, in the style of the book; reads at 400 pixels if `width` stays.
-
-    raises : ValueError unless both are between 1 and 12
-    """
+    """An empty Axes of 1 to 12 inches, in a figure of its own in the book's style; reads at 400 pixels if `width` stays."""
     size = checks.number("width", width, low=1, high=12), checks.number("height", height, low=1, high=12)
     use_style()
     return plt.subplots(figsize=size)[1]

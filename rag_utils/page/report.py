@@ -218,21 +218,20 @@ def comparison_table(rows: Iterable[Comparison]) -> pd.DataFrame:
 
 
 def _cells(row: Comparison) -> tuple[str, ...]:
-    if not isinstance(row.verdict, Verdict) and not (row.verdict is None and row.published is None):
-        raise ValueError(f"{row.what}: wanted a Verdict, got {row.verdict!r}")
-    if (row.estimate is None) != (row.verdict is not None and row.verdict.verdict == "not run here"):
-        raise ValueError(f"{row.what}: wanted an estimate, or the verdict 'not run here' and none")
-    value = n = unparsed = verdict = why = "–"
-    if row.estimate is not None:
-        value, n = interval_text(row.estimate, row.digits, scale=row.scale), str(_numbers(row.estimate, row.what)[3])
-    if row.unparsed is not None:
-        unparsed = str(checks.whole(f"{row.what}: unparsed", row.unparsed, least=0))
-    printed = "not printed" if row.published is None else row.published
-    if not isinstance(printed, str) or not printed.strip():
-        printed = f"{checks.number(f'{row.what}: published', printed):z.{row.digits}f}"
-    if row.verdict:
-        verdict, why = row.verdict.verdict, row.verdict.why
-    return value, n, unparsed, printed, verdict, why
+    what, estimate, verdict, printed = row.what, row.estimate, row.verdict, row.published
+    if not isinstance(verdict, Verdict) and not (verdict is None and printed is None):
+        raise ValueError(f"{what}: wanted a Verdict, got {verdict!r}")
+    if (estimate is None) != (verdict is not None and verdict.verdict == "not run here"):
+        raise ValueError(f"{what}: wanted an estimate, or the verdict 'not run here' and none")
+    value = n = "–"
+    if estimate is not None:
+        value, n = interval_text(estimate, row.digits, scale=row.scale), str(_numbers(estimate, what)[3])
+    unparsed = "–" if row.unparsed is None else str(checks.whole(f"{what}: unparsed", row.unparsed, least=0))
+    if printed is None:
+        printed = "not printed"
+    elif not isinstance(printed, str) or not printed.strip():
+        printed = f"{checks.number(f'{what}: published', printed):z.{row.digits}f}"
+    return value, n, unparsed, printed, *((verdict.verdict, verdict.why) if verdict else ("–", "–"))
 
 
 class Provenance(dict):
