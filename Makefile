@@ -51,7 +51,9 @@ book: $(V)/.ok  ## run the chapters whose content changed, build the pages, prin
 	@$(V)/bin/python -c 'from pathlib import Path; print(Path("_build/html/book/intro.html").resolve(strict=True).as_uri())'
 
 # ---------------------------------------------------------------------------------------------------------- tests
-# Two processes, each a whole file or notebook at a time; what is long begins first.
+# Two processes, each a whole file or notebook at a time; what is long begins first. One thread each: two models that wait for each
+# other's threads on two cores take twice as long.
+check test: export OMP_NUM_THREADS = 1
 PYTEST = $(V)/bin/pytest -q -p no:cacheprovider -n 2 --dist loadfile --no-loadscope-reorder \
   --nbval --nbval-current-env --nbval-sanitize-with sanitize.cfg
 
