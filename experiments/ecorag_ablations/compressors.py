@@ -5,8 +5,9 @@
 A compressor, a score and an evaluator are what `rag_utils.measures.ecorag` calls so.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from itertools import accumulate, chain, groupby, islice, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -16,36 +17,23 @@ from rag_utils.base import checks
 from rag_utils.data import Passage, Question
 from rag_utils.engine.weights import WeightsError
 from rag_utils.lm import LanguageModel, word_log_likelihoods
-from rag_utils.measures.ecorag import (
-    LIMIT,
-    Compressed,
-    Compressor,
-    Evaluator,
-    Retrieved,
-    Score,
-    dot_products,
-    ranked,
-    sentences,
-    titled,
-)
+from rag_utils.measures import ecorag
+from rag_utils.measures.ecorag import Compressed, Compressor, Evaluator, Retrieved, Score, Sentence, sentences, titled
 from rag_utils.prompts import Prompt, prompt_text
-from rag_utils.retrieve import DECIMALS, ranking
+from rag_utils.retrieve import DECIMALS
 
 
 def question_likelihood(reader: LanguageModel, *, appended: str = "") -> Score:
-    """How likely the reader finds the question after each text alone.
+    """How likely the reader finds the question, and what is `appended` to it, after each text alone: mean nats per token.
 
-    appended : what is scored with the question, behind it
-    returns  : a function; its numbers are mean nats per token, each text read once for all questions, rounded to six decimals
-    source   : query generation, UPR (Sachan et al. 2022). Deviation: no instruction to write a question stands between text and question,
-               which are put as this reader is asked
+    source : query generation, UPR (Sachan et al. 2022). Deviation: no instruction to write a question stands between text and question,
+             which are put as this reader is asked
     """
 
     def score(questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
         pairs = [(text, asked) for asked, own in zip(questions, texts, strict=True) for text in own]
-        said = reader.log_likelihood(
-            [f"Document: {text}\nQuestion:" for text, _ in pairs], [f" {asked}{appended}" for _, asked in pairs]
-        )
+        contexts = [f"Document: {text}\nQuestion:" for text, _ in pairs]
+        said = reader.log_likelihood(contexts, [f" {asked}{appended}" for _, asked in pairs])
         means = iter([round(float(tokens.mean()), DECIMALS) for tokens in said])
         return [np.array([next(means) for _ in own]) for own in texts]
 
@@ -60,15 +48,14 @@ def towers(folder: Path) -> Score:
     """
     from sentence_transformers import SentenceTransformer
 
-    models = {}
+    encode = {}
     for side in ("question", "sentence"):
         if not (folder / side / "modules.json").is_file():
-            raise WeightsError(
-                f"there is no encoder in {folder / side}; training/evidence.py --encoder embedded makes it"
-            )
-        models[side] = SentenceTransformer(str(folder / side), device="cpu", local_files_only=True)
-    encode = {side: partial(model.encode, show_progress_bar=False) for side, model in models.items()}
-    return dot_products(encode["sentence"], asked=encode["question"])
+            what = f"there is no encoder in {folder / side}"
+            raise WeightsError(f"{what}; training/evidence.py --encoder embedded makes it")
+        model = SentenceTransformer(str(folder / side), device="cpu", local_files_only=True)
+        encode[side] = partial(model.encode, show_progress_bar=False)
+    return ecorag.dot_products(encode["sentence"], asked=encode["question"])
 
 
 def reranked(first: Score, second: Score, *, pool: int) -> Score:
@@ -91,10 +78,8 @@ def reranked(first: Score, second: Score, *, pool: int) -> Score:
         best = [[own[place] for place in order[:pool]] for own, order in zip(texts, orders, strict=True)]
         scores = []
         for order, values in zip(orders, second(questions, best), strict=True):
-            again = np.argsort(-values, kind="stable")
-            places = np.empty(len(order))
-            places[[*order[:pool][again], *order[pool:]]] = np.arange(len(order))[::-1]
-            scores.append(places)
+            best_first = [*order[:pool][np.argsort(-values, kind="stable")], *order[pool:]]
+            scores.append(np.argsort(best_first[::-1]).astype(float))
         return scores
 
     return score
@@ -110,10 +95,8 @@ def asked_evaluator(
     """
 
     def probability(questions: Sequence[str], kept: Sequence[Sequence[str]]) -> np.ndarray:
-        pairs = zip(questions, kept, strict=True)
-        texts = [prompt_text(reader, prompt, question=question, documents=own) for question, own in pairs]
-        said = word_log_likelihoods(reader, texts, verdicts)
-        return softmax(said, axis=1)[:, 0].round(DECIMALS)
+        texts = [prompt_text(reader, prompt, *pair) for pair in zip(questions, kept, strict=True)]
+        return softmax(word_log_likelihoods(reader, texts, verdicts), axis=1)[:, 0].round(DECIMALS)
 
     return probability
 
@@ -133,50 +116,41 @@ def shortened_documents(room: int, count_tokens: Callable[[str], int]) -> Compre
 
     raises : ValueError if not even the first sentences of all passages fit
     """
+    count = cache(count_tokens)
 
-    def compress(questions: Sequence[Question], passages: Retrieved) -> Compressed:
-        short = {p.id: titled(p, p.cut()[0]) for p in _distinct(questions, passages)}
-        whole = {p.id: titled(p) for p in _distinct(questions, passages)}
-        length = {text: count_tokens(text) for text in {*short.values(), *whole.values()}}
-        kept = {}
-        for question in questions:
-            texts = [whole[passage.id] for passage in passages[question.id]]
-            place, spent = len(texts), sum(length[text] for text in texts)
-            while spent > room and place:
-                place -= 1
-                first = short[passages[question.id][place].id]
-                spent += length[first] - length[texts[place]]
-                texts[place] = first
-            if spent > room:
-                raise ValueError(
-                    f"the first sentences of question {question.id!r} have {spent} tokens, more than {room}"
-                )
-            kept[question.id] = texts
-        return kept
+    def shortened(question: Question, passages: Sequence[Passage]) -> list[str]:
+        whole = [titled(passage) for passage in passages]
+        short = [titled(passage, passage.cut()[0]) for passage in passages]
+        for n in range(len(passages), -1, -1):
+            texts = [*whole[:n], *short[n:]]
+            if (size := sum(map(count, texts))) <= room:
+                return texts
+        raise ValueError(f"the first sentences of question {question.id!r} have {size} tokens, more than {room}")
 
-    return compress
+    return lambda questions, passages: {q.id: shortened(q, passages[q.id]) for q in questions}
 
 
-def extractive(score: Score, *, keep: int = LIMIT) -> Compressor:
+def extractive(score: Score, *, keep: int = ecorag.LIMIT) -> Compressor:
     """The best `keep` sentences by a score, all where there are fewer: RECOMP's extractive compressor, or a reranker of sentences."""
     return lambda questions, passages: {
-        name: [sentence.text for sentence in own[:keep]] for name, own in ranked(questions, passages, score).items()
+        name: [sentence.text for sentence in own[:keep]]
+        for name, own in ecorag.ranked(questions, passages, score).items()
     }
 
 
 def gold_sentences(questions: Sequence[Question], passages: Retrieved) -> Compressed:
     """The oracle: the sentences that the source marks as needed, all of the gold passages where it marks none, found or not."""
-    kept = {}
-    for question in questions:
-        by_id = {passage.id: passage for passage in question.gold}
-        kept[question.id] = [titled(by_id[name], by_id[name].cut()[place]) for name, place in marked(question)]
-    return kept
+    return {question.id: [sentence.text for sentence in marked(question)] for question in questions}
 
 
-def marked(question: Question) -> list[tuple[str, int]]:
-    """Passage and number of each sentence that the source marks as needed; all of the gold passages where it marks none."""
+def marked(question: Question) -> list[Sentence]:
+    """The sentences that the source marks as needed; all of the gold passages where it marks none."""
     places = question.gold_sentences or [range(len(passage.cut())) for passage in question.gold]
-    return [(passage.id, place) for passage, own in zip(question.gold, places, strict=True) for place in own]
+    return [
+        Sentence(titled(passage, passage.cut()[place]), passage.id, place)
+        for passage, own in zip(question.gold, places, strict=True)
+        for place in own
+    ]
 
 
 def at_random(budget: Mapping[str, int], count_tokens: Callable[[str], int], *, seed: int = 0) -> Compressor:
@@ -185,8 +159,8 @@ def at_random(budget: Mapping[str, int], count_tokens: Callable[[str], int], *, 
     def compress(questions: Sequence[Question], passages: Retrieved) -> Compressed:
         rng, kept = np.random.default_rng(seed), {}
         for question in questions:
-            texts = [sentence.text for sentence in sentences(passages[question.id])]
-            order = [texts[place] for place in rng.permutation(len(texts))]
+            own = sentences(passages[question.id])
+            order = (own[place].text for place in rng.permutation(len(own)))
             kept[question.id] = fill(order, budget[question.id], count_tokens)
         return kept
 
@@ -202,13 +176,11 @@ def likely_documents(reader: LanguageModel, budget: Mapping[str, int]) -> Compre
     score = question_likelihood(reader, appended=" We can get the answer to this question in the given documents.")
 
     def compress(questions: Sequence[Question], passages: Retrieved) -> Compressed:
-        lists = [[titled(passage) for passage in passages[question.id]] for question in questions]
-        likely, kept = score([question.text for question in questions], lists), {}
-        for question, texts, values in zip(questions, lists, likely, strict=True):
-            ids = [passage.id for passage in passages[question.id]]
-            by_id = dict(zip(ids, texts, strict=True))
-            best = [by_id[name] for name in ranking(dict(zip(ids, values.tolist(), strict=True)))]
-            kept[question.id] = fill(best, budget[question.id], reader.count_tokens)
+        lists, kept = [[titled(passage) for passage in passages[question.id]] for question in questions], {}
+        likely = score([question.text for question in questions], lists)
+        for question, own, values in zip(questions, lists, likely, strict=True):
+            order = (own[place] for place in np.argsort(-values, kind="stable"))
+            kept[question.id] = fill(order, budget[question.id], reader.count_tokens)
         return kept
 
     return compress
@@ -221,17 +193,18 @@ def informative_sentences(reader: LanguageModel, budget: Mapping[str, int]) -> C
     """
 
     def compress(questions: Sequence[Question], passages: Retrieved) -> Compressed:
-        said, kept = word_information(reader, _distinct(questions, passages)), {}
+        said, kept = word_information(reader, chain(*(passages[question.id] for question in questions))), {}
         for question in questions:
-            units = []
+            texts, information = [], []
             for passage in passages[question.id]:
                 words = iter(said[passage.id])
                 for sentence in passage.cut():
-                    own = [next(words) for _ in sentence.split()]
-                    units.append((titled(passage, sentence), sum(nats for nats, _ in own) / sum(n for _, n in own)))
-            order = np.argsort([-information for _, information in units], kind="stable")
-            chosen = set(fill([units[i][0] for i in order], budget[question.id], reader.count_tokens))
-            kept[question.id] = [text for text, _ in units if text in chosen]
+                    nats, tokens = zip(*islice(words, len(sentence.split())), strict=True)
+                    texts.append(titled(passage, sentence))
+                    information.append(sum(nats) / sum(tokens))
+            order = (texts[place] for place in np.argsort(-np.array(information), kind="stable"))
+            chosen = fill(order, budget[question.id], reader.count_tokens)
+            kept[question.id] = [text for text in texts if text in chosen]
         return kept
 
     return compress
@@ -246,59 +219,48 @@ def informative_words(reader: LanguageModel, budget: Mapping[str, int]) -> Compr
     """
 
     def compress(questions: Sequence[Question], passages: Retrieved) -> Compressed:
-        said, kept = word_information(reader, _distinct(questions, passages)), {}
+        said, kept = word_information(reader, chain(*(passages[question.id] for question in questions))), {}
         for question in questions:
             own = passages[question.id]
-            words = [(i, word, *said[p.id][j]) for i, p in enumerate(own) for j, word in enumerate(p.text.split())]
-            order = np.argsort([-total / tokens for *_, total, tokens in words], kind="stable")
-            spent = np.cumsum([words[place][3] for place in order])
-            chosen = sorted(order[: max(1, int((spent <= budget[question.id]).sum()))])
-            by_passage: dict[int, list[str]] = {}
-            for place in chosen:
-                by_passage.setdefault(words[place][0], []).append(words[place][1])
-            kept[question.id] = [titled(own[i], " ".join(texts)) for i, texts in by_passage.items()]
+            words = [(i, word) for i, passage in enumerate(own) for word in passage.text.split()]
+            nats, tokens = np.array([each for passage in own for each in said[passage.id]]).T
+            order = np.argsort(-nats / tokens, kind="stable")
+            most = max(1, int((np.cumsum(tokens[order]) <= budget[question.id]).sum()))
+            chosen = groupby((words[place] for place in sorted(order[:most])), key=lambda word: word[0])
+            kept[question.id] = [titled(own[i], " ".join(text for _, text in texts)) for i, texts in chosen]
         return kept
 
     return compress
 
 
-# --- shared --------------------------------------------------------------------------------------
-
-
-def fill(texts: Sequence[str], budget: int, count_tokens: Callable[[str], int]) -> list[str]:
+def fill(texts: Iterable[str], budget: int, count_tokens: Callable[[str], int]) -> list[str]:
     """The texts from the first on that fit into so many tokens; the first in any case.
 
     >>> fill(["one two", "three", "four five"], 3, lambda text: len(text.split()))
     ['one two', 'three']
     """
-    spent, kept = 0, []
-    for text in texts:
-        spent += count_tokens(text)
-        if kept and spent > budget:
-            break
-        kept.append(text)
-    return kept
+    texts = list(texts)
+    spent = zip(texts, accumulate(map(count_tokens, texts)), strict=True)
+    return [text for text, total in takewhile(lambda pair: pair[1] <= budget, spent)] or texts[:1]
 
 
-def word_information(reader: LanguageModel, passages: Sequence[Passage]) -> dict[str, list[tuple[float, int]]]:
+def word_information(reader: LanguageModel, passages: Iterable[Passage]) -> dict[str, list[tuple[float, int]]]:
     """Per passage and word of its text, how little the reader expected it: nats over its tokens, and how many tokens it has.
 
     raises : ValueError if the reader's tokens cross the spaces between words
     """
-    texts = [" ".join(passage.text.split()) for passage in passages]
-    said = reader.log_likelihood([""] * len(texts), texts)
-    spaced = [[f" {word}" if place else word for place, word in enumerate(text.split())] for text in texts]
-    length = {word: len(reader.encode(word, context=False)) for word in {word for own in spaced for word in own}}
+    texts = {passage.id: passage.text.split() for passage in passages}
+    said = reader.log_likelihood([""] * len(texts), [" ".join(words) for words in texts.values()])
+
+    @cache
+    def length(word: str) -> int:
+        return len(reader.encode(word, context=False))
+
     information = {}
-    for passage, own, tokens in zip(passages, spaced, said, strict=True):
-        lengths = [length[word] for word in own]
+    for (name, words), tokens in zip(texts.items(), said, strict=True):
+        lengths = [length(f" {word}" if place else word) for place, word in enumerate(words)]
         if sum(lengths) != len(tokens):
-            raise ValueError(f"passage {passage.id!r}: its words have {sum(lengths)} tokens, its text {len(tokens)}")
-        starts = np.cumsum([0, *lengths[:-1]])
-        totals = -np.add.reduceat(tokens, starts)
-        information[passage.id] = list(zip(totals.tolist(), lengths, strict=True))
+            raise ValueError(f"passage {name!r}: its words have {sum(lengths)} tokens, its text {len(tokens)}")
+        totals = -np.add.reduceat(tokens, np.cumsum([0, *lengths[:-1]]))
+        information[name] = list(zip(totals.tolist(), lengths, strict=True))
     return information
-
-
-def _distinct(questions: Sequence[Question], passages: Retrieved) -> list[Passage]:
-    return list({passage.id: passage for question in questions for passage in passages[question.id]}.values())

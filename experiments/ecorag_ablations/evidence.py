@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import precision_recall_fscore_support
 
 from experiments.ecorag_ablations.compressors import marked
 from rag_utils import answers, data, retrieve
@@ -12,7 +13,7 @@ from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
-from rag_utils.measures.ecorag import Retrieved, Score, mine, ranked, right, titled
+from rag_utils.measures.ecorag import Retrieved, Score, mine, ranked, right, sentences, titled
 
 
 def train_questions(source: str) -> list[Question]:
@@ -22,11 +23,7 @@ def train_questions(source: str) -> list[Question]:
     if source == "companion":
         return [question for question in questions if question.split == "train" and question.type != "yes_no"]
     unseen = {passage.id for question in questions if data.held_out(question.text) for passage in question.gold}
-    usable = [
-        question
-        for question in questions
-        if not data.held_out(question.text) and not unseen & {passage.id for passage in question.gold}
-    ]
+    usable = [q for q in questions if not data.held_out(q.text) and unseen.isdisjoint(p.id for p in q.gold)]
     facts = json.loads((ROOT / "data" / "reader" / "training.json").read_text(encoding="utf-8"))
     return usable[: facts["development_questions"]]
 
@@ -44,14 +41,11 @@ def unseen_questions(n: int | None = None) -> list[Question]:
 
 def retrieved(questions: Sequence[Question], pool: retrieve.Pool, *, k: int) -> dict[str, list[Passage]]:
     """The k best passages of each question by BM25, best first; those that share no word with it come last, in the pool's order."""
-    run = retrieve.bm25(questions, pool, k=k)
-    lists = {}
+    run, lists = retrieve.bm25(questions, pool, k=k), {}
     for question in questions:
-        own = list(pool(question) if callable(pool) else pool)
-        by_id = {passage.id: passage for passage in own}
-        best = [by_id[name] for name in retrieve.ranking(run[question.id])]
-        rest = [passage for passage in own if passage.id not in run[question.id]]
-        lists[question.id] = [*best, *rest][:k]
+        by_id = {passage.id: passage for passage in (pool(question) if callable(pool) else pool)}
+        best = retrieve.ranking(run[question.id])
+        lists[question.id] = [by_id[name] for name in dict.fromkeys([*best, *by_id])][:k]
     return lists
 
 
@@ -64,39 +58,27 @@ def labelled(reader: LanguageModel, questions: Sequence[Question], passages: Ret
     source  : ECoRAG, section 5.1: answerability and leave-one-out. The latter is about whole passages there and here
     """
     table = mine(reader, questions, passages, **asking)
-    by_id = {question.id: question for question in questions}
-    gold = {(question.id, *where) for question in questions for where in marked(question)}
-    texts = {
-        (name, passage.id, place): titled(passage, text)
-        for name in by_id
-        for passage in passages[name]
-        for place, text in enumerate(passage.cut())
-    }
-    keys = list(zip(table["id"], table["passage"], table["place"], strict=True))
-    table["answer"] = [int(answers.contains_answer(texts[key], by_id[key[0]].answers)) for key in keys]
-    table["gold"] = [int(key in gold) for key in keys]
+    rows = [(question, sentence) for question in questions for sentence in sentences(passages[question.id])]
+    table["answer"] = [int(answers.contains_answer(sentence.text, question.answers)) for question, sentence in rows]
+    gold = {(question.id, one.passage, one.place) for question in questions for one in marked(question)}
+    table["gold"] = [int((question.id, sentence.passage, sentence.place) in gold) for question, sentence in rows]
     whole, needed = leave_one_out(reader, questions, passages, **asking)
-    table["whole"] = [int(whole[name]) for name, *_ in keys]
-    table["needed"] = [int(needed.get((name, passage), False)) for name, passage, _ in keys]
+    table["whole"] = [int(whole[question.id]) for question, _ in rows]
+    table["needed"] = [int((question.id, sentence.passage) in needed) for question, sentence in rows]
     return table
 
 
 def leave_one_out(
     reader: LanguageModel, questions: Sequence[Question], passages: Retrieved, **asking
-) -> tuple[dict[str, bool], dict[tuple[str, str], bool]]:
-    """By question id whether the reader is right with all passages; where it is, by question and passage id whether it needs this one."""
-    lists = {question.id: [titled(passage) for passage in passages[question.id]] for question in questions}
-    whole = right(reader, [(question, lists[question.id]) for question in questions], **asking)
-    cases = [
-        (question, place)
-        for question, well in zip(questions, whole, strict=True)
-        if well
-        for place in range(len(lists[question.id]))
-    ]
-    others = [(one, [text for i, text in enumerate(lists[one.id]) if i != place]) for one, place in cases]
+) -> tuple[dict[str, bool], set[tuple[str, str]]]:
+    """By question id whether the reader is right with all passages, and question and passage id where it is, but not without this one."""
+    lists = {question.id: {passage.id: titled(passage) for passage in passages[question.id]} for question in questions}
+    cases = [(question, list(lists[question.id].values())) for question in questions]
+    whole = dict(zip(lists, right(reader, cases, **asking), strict=True))
+    left = [(question, name) for question in questions if whole[question.id] for name in lists[question.id]]
+    others = [(one, [text for other, text in lists[one.id].items() if other != name]) for one, name in left]
     still = right(reader, others, **asking)
-    needed = {(one.id, passages[one.id][place].id): not ok for (one, place), ok in zip(cases, still, strict=True)}
-    return {question.id: well for question, well in zip(questions, whole, strict=True)}, needed
+    return whole, {(question.id, name) for (question, name), well in zip(left, still, strict=True) if not well}
 
 
 def alignment(
@@ -109,21 +91,19 @@ def alignment(
     source  : ECoRAG, Table 2, and R20 of Table 3. What was not retrieved counts as missed
     """
     rows = []
-    for name, score in scores.items():
-        best = ranked(questions, passages, score)
-        run, judged = {}, {}
+    for condition, score in scores.items():
+        best, run, judged = ranked(questions, passages, score), {}, {}
         for question in questions:
             names = [one.passage if whole else f"{one.passage}:{one.place}" for one in best[question.id]]
-            run[question.id] = {one: float(-place) for place, one in enumerate(dict.fromkeys(names))}
-            gold = [f"{passage}:{place}" for passage, place in marked(question)]
+            run[question.id] = {name: float(-place) for place, name in enumerate(dict.fromkeys(names))}
+            gold = [f"{one.passage}:{one.place}" for one in marked(question)]
             judged[question.id] = dict.fromkeys([passage.id for passage in question.gold] if whole else gold, 1)
-        values = retrieve.evaluate(run, judged, ["nDCG@1", "nDCG@10"])
+        ndcg_1, ndcg_10 = retrieve.evaluate(run, judged, ["nDCG@1", "nDCG@10"]).values()
         for question in questions:
-            row = {"id": question.id, "condition": name}
-            row |= {f"ndcg_{k}": values[f"nDCG@{k}"][question.id] for k in (1, 10)}
             top = [sentence.text for sentence in best[question.id][:20]]
-            rows.append(row | {"r20": float(any(answers.contains_answer(text, question.answers) for text in top))})
-    return pd.DataFrame(rows)
+            r20 = float(any(answers.contains_answer(text, question.answers) for text in top))
+            rows.append((question.id, condition, ndcg_1[question.id], ndcg_10[question.id], r20))
+    return pd.DataFrame(rows, columns=["id", "condition", "ndcg_1", "ndcg_10", "r20"])
 
 
 def verdict_scores(said: Sequence[bool], well: Sequence[bool]) -> dict[str, float]:
@@ -137,8 +117,6 @@ def verdict_scores(said: Sequence[bool], well: Sequence[bool]) -> dict[str, floa
     """
     said, well = checks.flags("said", said), checks.flags("well", well)
     checks.same_length(said=said, well=well)
-    both, accuracy = int((said & well).sum()), float(np.mean(said == well))
-    parts = {"precision": (both, said.sum()), "recall": (both, well.sum()), "F1": (2 * both, said.sum() + well.sum())}
-    return {"accuracy": accuracy} | {
-        name: float(part / total) if total else float("nan") for name, (part, total) in parts.items()
-    }
+    scores = precision_recall_fscore_support(well, said, average="binary", zero_division=np.nan)
+    named = zip(("accuracy", "precision", "recall", "F1"), (np.mean(said == well), *scores[:3]), strict=True)
+    return {name: float(score) for name, score in named}

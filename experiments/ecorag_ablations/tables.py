@@ -14,25 +14,25 @@ import pandas as pd
 
 from experiments import asking, benchmarks
 from experiments.ecorag_ablations import compressors, evidence
-from rag_utils import data, judge, prompts, retrieve
+from rag_utils import data, judge, retrieve
 from rag_utils.base.cache import ROOT
 from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import CLOSED, ecorag, seper
+from rag_utils.prompts import Prompt
+from rag_utils.prompts import load as load_prompt
 
 CHAPTER = "06_ecorag_ablations"
+Rows = tuple[pd.DataFrame, dict]
 FOLDERS = {
     "companion": ecorag.FOLDER,
     "last epoch": ecorag.FOLDER / "last_epoch",  # the head for evidentiality with no choice of the epoch
     "nq": ecorag.FOLDER / "nq",  # trained on NQ
     "whole": ROOT / "_build" / "compressor_whole",  # all weights of the encoder: 540 MB, measured, not shipped
 }
-HEADS = {
-    **{kind: (kind, "companion") for kind in ecorag.HEADS},
-    "last epoch": ("evidentiality", "last epoch"),
-    "evidentiality from NQ": ("evidentiality", "nq"),
-}
+HEADS = {kind: (kind, "companion") for kind in ecorag.HEADS}  # name -> kind and folder
+HEADS |= {"last epoch": ("evidentiality", "last epoch"), "evidentiality from NQ": ("evidentiality", "nq")}
 EVALUATORS = {"companion": "evidentiality", "nq": "evidentiality from NQ", "whole": "evidentiality all weights"}
 ADAPTIVE = {  # name -> its score, and the folder of the evaluator that says when to stop
     "ECoRAG": ("evidentiality", "companion"),
@@ -104,42 +104,25 @@ def weights(folders: Sequence[str]) -> dict:
     return {"weights": facts, "training": trained, "evaluator": ecorag.load_evaluator(FOLDERS["whole"])}
 
 
-# --- tables ----------------------------------------------------------------------------------------
-
-
-def labels(
-    *, mode: str, profile: str, sample: dict, prompts: dict, max_new_tokens: int, few: int | None = None
-) -> tuple[pd.DataFrame, dict]:
+def labels(*, mode, profile, sample, prompts, max_new_tokens, few=None) -> Rows:
     """`evidence.labelled` on the questions that compressors are trained on, each with its best passages."""
     questions = evidence.train_questions(sample["dataset"])[: sample["questions"]]
     passages = evidence.retrieved(questions, data.passages(sample["dataset"]), k=sample["passages"])
     reader = asking.reader(profile, mode)
-    how = _asking(prompts, max_new_tokens)
-    return evidence.labelled(reader, questions[:few], passages, **how), asking.facts(reader=reader)
+    table = evidence.labelled(reader, questions[:few], passages, max_new_tokens=max_new_tokens, **_forms(prompts))
+    return table, asking.facts(reader=reader)
 
 
-def ranking(*, mode: str, sample: dict, scores: list[str], few: int | None = None) -> tuple[pd.DataFrame, dict]:
+def ranking(*, mode, sample, scores, few=None) -> Rows:
     """`evidence.alignment` by named scores, of whole passages on a benchmark. No reader is asked, so `mode` changes nothing."""
-    questions, passages, facts = drawn(sample, few)
-    score = named_scores()
-    table = evidence.alignment(
-        questions, passages, {name: score(name) for name in scores}, whole=sample["dataset"] != "companion"
-    )
+    (questions, passages, facts), score = drawn(sample, few), named_scores()
+    by_name = {name: score(name) for name in scores}
+    table = evidence.alignment(questions, passages, by_name, whole=sample["dataset"] != "companion")
     folders = ["whole" if name.endswith(" all weights") else HEADS[name][1] for name in scores if name != "encoder"]
     return table, facts | weights(folders)
 
 
-def reading(
-    *,
-    mode: str,
-    profile: str,
-    sample: dict,
-    shown: list[str],
-    prompts: dict,
-    sizes: dict,
-    max_new_tokens: int,
-    few=None,
-) -> tuple[pd.DataFrame, dict]:
+def reading(*, mode, profile, sample, shown, prompts, sizes, max_new_tokens, few=None) -> Rows:
     """What the reader answers with what named compressors keep.
 
     shown : names of compressors; "closed book" asks without any
@@ -148,14 +131,12 @@ def reading(
     questions, passages, facts = drawn(sample, few)
     score, reader = named_scores(), asking.reader(profile, mode, CHAPTER if sample["dataset"] == "companion" else None)
     kept = {name: None if name == CLOSED else compressor(name, score, **sizes)(questions, passages) for name in shown}
-    table = ecorag.answered(reader, questions, kept, **_asking(prompts, max_new_tokens))
+    table = ecorag.answered(reader, questions, kept, max_new_tokens=max_new_tokens, **_forms(prompts))
     folders = [ADAPTIVE[name][1] for name in shown if name in ADAPTIVE]
     return table, facts | weights(folders) | asking.facts(reader=reader)
 
 
-def beliefs(
-    *, mode: str, profile: str, sample: dict, shown: list[str], prompts: dict, sizes: dict, draws: dict, few=None
-) -> tuple[pd.DataFrame, dict]:
+def beliefs(*, mode, profile, sample, shown, prompts, sizes, draws, few=None) -> Rows:
     """SePer of what named compressors keep, on the companion's questions.
 
     draws : {"questions": how many, half of each kind, "n": samples of each, "max_new_tokens": ..., "seed": ...}
@@ -167,12 +148,9 @@ def beliefs(
         budget = tokens(reader, kept["ECoRAG"])
         kept["random"] = compressors.at_random(budget, reader.count_tokens, seed=draws["seed"])(questions, passages)
     believed = evidence.unseen_questions(draws["questions"])[:few]
-    contexts = {CLOSED: None} | {
-        name: {question: [Passage("", "", text) for text in texts] for question, texts in kept[name].items()}
-        for name in shown
-    }
-    how = _asking(prompts, draws["max_new_tokens"]) | {"n": draws["n"], "seed": draws["seed"]}
-    table = seper.measured(reader, judge.load_judge(profile), believed, contexts, **how)
+    asked = seper.prompts_of(reader, believed, {CLOSED: None} | {name: kept[name] for name in shown}, **_forms(prompts))
+    how = {key: draws[key] for key in ("n", "max_new_tokens", "seed")}
+    table = seper.beliefs(judge.load_judge(profile), believed, seper.draw(reader, asked, **how))
     return table, facts | {"questions": len(believed)} | weights(["companion"]) | asking.facts(reader=reader)
 
 
@@ -181,5 +159,5 @@ def tokens(reader: LanguageModel, kept: ecorag.Compressed) -> dict[str, int]:
     return {name: sum(map(reader.count_tokens, texts)) for name, texts in kept.items()}
 
 
-def _asking(names: Mapping[str, str], max_new_tokens: int) -> dict:
-    return {slot: prompts.load(name) for slot, name in names.items()} | {"max_new_tokens": max_new_tokens}
+def _forms(names: Mapping[str, str]) -> dict[str, Prompt]:
+    return {slot: load_prompt(name) for slot, name in names.items()}

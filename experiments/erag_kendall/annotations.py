@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -24,8 +24,7 @@ ANNOTATIONS = {
 
 def labels_of(score: str) -> dict[str, str]:
     """Title of each annotation -> column; eRAG labels a document with the reader's score."""
-    check_name("score", score, measure.SCORES)
-    return {title: f"erag_{score}" if column == "erag" else column for title, column in ANNOTATIONS.items()}
+    return ANNOTATIONS | {"eRAG": f"erag_{check_name('score', score, measure.SCORES)}"}
 
 
 def digest_of(pool: Sequence[Passage]) -> str:
@@ -39,68 +38,52 @@ def retrieved(questions: Sequence[Question], pool, *, k: int = 10) -> dict[str, 
     return {"BM25": retrieve.bm25(questions, pool, k=k), "dense": retrieve.dense(questions, pool, k=k)}
 
 
-def retrieved_rows(
-    *, mode: str, datasets: Sequence[str], passages: str, digest: str, k: int, few: int | None = None
-) -> tuple[pd.DataFrame, dict]:
+def retrieved_rows(*, mode, datasets, passages, digest, k, few=None) -> tuple[pd.DataFrame, dict]:
     """`retrieved` as rows that can be kept, so that nothing has to be embedded again. No reader is asked, so `mode` changes nothing.
 
-    passages : the data set whose passages are searched
-    digest   : `digest_of` these
-    few      : searches for the first questions only
+    passages : the data set whose passages are searched; ValueError if they are not those of the `digest_of` that is given
     returns  : (columns id, condition (the retriever), rank (1 ..) and document; what they were found in)
-    raises   : ValueError if the passages are not those of the digest
     """
     pool = data.passages(passages)
     if digest_of(pool) != digest:
         raise ValueError(f"the passages of {passages} must be those with the digest {digest}; got {digest_of(pool)}")
     questions = [question for name in datasets for question in data.load(name)][:few]
     rows = [
-        {"id": name, "condition": retriever, "rank": rank, "document": document}
+        (name, retriever, rank, document)
         for retriever, run in retrieved(questions, pool, k=k).items()
         for name, scores in run.items()
         for rank, document in enumerate(ranking(scores), 1)
     ]
-    return pd.DataFrame(rows), {"questions": len(questions), "passages": len(pool), "encoder": "all-MiniLM-L6-v2"}
+    facts = {"questions": len(questions), "passages": len(pool), "encoder": "all-MiniLM-L6-v2"}
+    return pd.DataFrame(rows, columns=["id", "condition", "rank", "document"]), facts
 
 
 def runs_of(rows: pd.DataFrame, questions: Sequence[Question], *, k: int) -> dict[str, Run]:
-    """The first k documents of each question in rows of `retrieved_rows`; the score of a document is 1 / rank.
+    """Run per retriever: the first k documents of each question in rows of `retrieved_rows`, if any, with 1 / rank as score.
 
-    returns : Run per retriever; the list of a question without rows is empty
-    raises  : ValueError for a k that no list reaches
+    raises : ValueError for a k that no list reaches
     """
-    runs: dict[str, Run] = {}
-    for retriever, part in measure.first(rows, k).groupby("condition", sort=False):
-        runs[retriever] = {question.id: {} for question in questions}
-        for name, document, rank in zip(part["id"], part["document"], part["rank"], strict=True):
-            if name in runs[retriever]:
-                runs[retriever][name][document] = 1 / rank
+    first = measure.first(rows, k)
+    runs = {name: {question.id: {} for question in questions} for name in first["condition"].unique()}
+    for row in first[first["id"].isin({question.id for question in questions})].itertuples():
+        runs[row.condition][row.id][row.document] = 1 / row.rank
     return runs
 
 
 def on_benchmark(
-    *,
-    mode: str,
-    dataset: str,
-    questions: int,
-    profiles: Mapping[str, str],
-    prompts: Mapping[str, str],
-    k: int,
-    max_new_tokens: int,
-    few: int | None = None,
+    *, mode, dataset, questions, profiles, prompts, k, max_new_tokens, few=None
 ) -> tuple[pd.DataFrame, dict]:
     """The annotations of a public benchmark, each document labelled once: numbers and ids of passages only.
 
-    questions : how many; a benchmark with fewer is taken whole
-    profiles  : "reader" and "judge", who is asked what is relevant
-    prompts   : names of those with which these two are asked, under the same keys
-    few       : asks about the first questions only
+    questions : how many; a benchmark with fewer is taken whole; few: asks about the first of them only
+    profiles  : "reader" and "judge", who is asked what is relevant; prompts: with which these two are asked, under the same keys
     """
     chosen = benchmarks.load(dataset, questions)
     reader, judge = (asking.reader(profiles[role], mode) for role in ("reader", "judge"))
     ask, relevant = (load_prompt(prompts[role]) for role in ("reader", "judge"))
-    # of all questions, since BM25 weighs a word by the paragraphs of all
-    runs = retrieved(chosen.questions, chosen.pool, k=k)
+    runs = retrieved(
+        chosen.questions, chosen.pool, k=k
+    )  # of all questions: BM25 weighs a word by the paragraphs of all
     asked, passages = chosen.questions[:few], chosen.passages
     table = measure.ask(reader, asked, runs, passages, prompt=ask, max_new_tokens=max_new_tokens)
     table["relevance"] = measure.relevance(judge, table, asked, passages, relevant)

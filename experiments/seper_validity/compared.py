@@ -1,12 +1,9 @@
-"""SePer beside the measures it is compared with: one row per question and context, and how each goes with the worth of the passages.
-
-table = rows(judge, questions, drawn)
-kept = worth(changes(table), table)
-correlations(kept)
-"""
+"""SePer beside the measures it is compared with, one row per question and context: `correlations(worth(changes(table), table))`."""
 
 import operator
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -24,23 +21,9 @@ from rag_utils.prompts import Prompt, prompt_text
 from rag_utils.stats import PERMUTATIONS, Correlation, correlation, correlation_difference, holm
 
 # title -> column, as in SePer, Table 2; `rows` fills all but the judging language model, which `asked_judge` asks
-METHODS = {
-    "Exact Match": "exact_match",
-    "ROUGE-L": "rouge_l",
-    "BLEU": "bleu",
-    "BERTScore": "bertscore",
-    "Perplexity": "perplexity",
-    "Entropy": "entropy",
-    "Semantic Entropy": "semantic_entropy",
-    "LM as judge": "lm_judge",
-    "SePer hard": "seper_hard",
-    "SePer soft": "seper_soft",
-}
-SIMILARITIES = (
-    answers.exact_match,
-    similarity.rouge_l,
-    similarity.bleu,
-)  # of a text to the answers; BERTScore is asked for all at once
+METHODS = {"Exact Match": "exact_match", "ROUGE-L": "rouge_l", "BLEU": "bleu", "BERTScore": "bertscore"}
+METHODS |= {"Perplexity": "perplexity", "Entropy": "entropy", "Semantic Entropy": "semantic_entropy"}
+METHODS |= {"LM as judge": "lm_judge", "SePer hard": "seper_hard", "SePer soft": "seper_soft"}
 BELIEVED = ("seper_", "soft_", "hard_")  # how the names of columns that hold a SePer begin
 FALLS = ("perplexity", "entropy", "semantic_entropy")  # a useful passage lowers them
 MEASURES = [*METHODS.values(), *VARIANTS.values()]
@@ -53,11 +36,16 @@ def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: A
     source : SePer, Table 2: similarity measures are means over the samples; entropy is the mean negative log-likelihood of a sample
     """
     agreed = agreements(judge, questions, drawn) if agreed is None else agreed
-    alike, table = _alike(questions, drawn), []
+    accepted, table = {question.id: question.answers for question in questions}, []
+    pairs = {case: [(reply.text.strip(), accepted[case[0]]) for reply in own] for case, own in drawn.items()}
+    alike = {each.__name__: cache(each) for each in (answers.exact_match, similarity.rouge_l, similarity.bleu)}
+    distinct = list(dict.fromkeys(chain(*pairs.values())))
+    bertscores = similarity.bertscores(*zip(*distinct, strict=True), encoder=retrieve.token_encoder())
+    bertscore = dict(zip(distinct, bertscores, strict=True))
+    alike["bertscore"] = lambda *pair: bertscore[pair]
     for case, replies in drawn.items():
-        each = [alike[case[0], reply.text.strip()] for reply in replies]
         row = {"id": case[0], "condition": case[1]}
-        row |= {measure: float(np.mean([values[measure] for values in each])) for measure in each[0]}
+        row |= {name: float(np.mean([score(*pair) for pair in pairs[case]])) for name, score in alike.items()}
         whole = np.array([reply.log_likelihood for reply in replies])
         row["perplexity"] = float(np.mean([uncertainty.perplexity(reply.token_log_likelihood) for reply in replies]))
         row["entropy"] = uncertainty.predictive_entropy(whole)
@@ -66,24 +54,11 @@ def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: A
     return pd.DataFrame(table).merge(beliefs(judge, questions, drawn, agreed=agreed), on=["id", "condition"])
 
 
-def _alike(questions: Sequence[Question], drawn: Drawn) -> dict[tuple[str, str], dict[str, float]]:
-    """The similarity of every distinct (question id, text) to the question's answers."""
-    accepted = {question.id: list(question.answers) for question in questions}
-    pairs = list(dict.fromkeys((name, reply.text.strip()) for (name, _), replies in drawn.items() for reply in replies))
-    texts, references = [text for _, text in pairs], [accepted[name] for name, _ in pairs]
-    scores = similarity.bertscores(texts, references, encoder=retrieve.token_encoder()) if pairs else []
-    return {
-        (name, text): {compare.__name__: compare(text, accepted[name]) for compare in SIMILARITIES}
-        | {"bertscore": float(score)}
-        for (name, text), score in zip(pairs, scores, strict=True)
-    }
-
-
 def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Sequence[str] = tuple(MEASURES)) -> pd.DataFrame:
     """`measures.seper.changes`, and the same difference for every other measure; what a useful passage lowers counts the other way."""
-    ways = {name: seper.utility if name.startswith(("seper_", "soft_", "hard_")) else operator.sub for name in measures}
-    ways |= dict.fromkeys(set(FALLS) & set(ways), lambda after, before: before - after)
-    return measure.changes(table, against=against, measures={name: ways[name] for name in measures if name in table})
+    flipped = table.assign(**{name: -table[name] for name in FALLS if name in table})
+    ways = {name: seper.utility if name.startswith(BELIEVED) else operator.sub for name in measures if name in table}
+    return measure.changes(flipped, against=against, measures=ways)
 
 
 def worth(change: pd.DataFrame, table: pd.DataFrame, *, already: float = 0.5) -> pd.DataFrame:
@@ -133,8 +108,8 @@ def gaps(
         for title, column in _changing(kept, methods).items()
         if title != best
     }
-    table = pd.DataFrame([*differences.values()], index=pd.Index(differences, name="method"))
-    return table.drop(columns="undefined").assign(p_holm=holm(table["p_value"]))
+    table = pd.DataFrame.from_dict(differences, orient="index").rename_axis("method").drop(columns="undefined")
+    return table.assign(p_holm=holm(table["p_value"]))
 
 
 def _changing(kept: pd.DataFrame, methods: Mapping[str, str]) -> dict[str, str]:
@@ -149,9 +124,8 @@ def asked_judge(reader: LanguageModel, questions: Sequence[Question], drawn: Dra
     """
     by_id, texts = {question.id: question for question in questions}, []
     for (name, _), replies in drawn.items():
-        best = max(replies, key=lambda reply: reply.log_likelihood).text.strip()
-        slots = {"question": by_id[name].text, "reference": by_id[name].answers[0], "answer": best or "no answer"}
-        texts.append(prompt_text(reader, prompt, **slots))
+        best = max(replies, key=lambda reply: reply.log_likelihood).text.strip() or "no answer"
+        texts.append(prompt_text(reader, prompt, by_id[name], reference=by_id[name].answers[0], answer=best))
     return said_yes(reader, texts)
 
 

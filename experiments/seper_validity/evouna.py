@@ -16,15 +16,13 @@ def bertscores(*, mode, few=None) -> tuple[pd.DataFrame, dict]:
     source : the BERTScore row of SePer, Table 1, which used a larger encoder. No reader is asked, so `mode` changes nothing
     """
     judged = data.load_judged(DATASET)[:few]
-    answered = [(question, answer) for question in judged for answer in question.answers]
-    table: dict[str, dict] = {question.id: {"id": question.id} for question in judged}
-    for start in range(0, len(answered), 500):  # the embeddings of all tokens of all answers would take 4 GB
-        part = answered[start : start + 500]
-        said, golds = [answer.text for _, answer in part], [list(question.golds) for question, _ in part]
-        scores = similarity.bertscores(said, golds, encoder=retrieve.token_encoder())
-        for (question, answer), score in zip(part, scores, strict=True):
-            table[question.id][f"bertscore_{answer.system}"] = round(float(score), 4)
-    return pd.DataFrame(table.values()), benchmarks.source(DATASET) | {"encoder": "all-MiniLM-L6-v2"}
+    pairs, scores = [(answer.text, one.golds) for one in judged for answer in one.answers], []
+    for start in range(0, len(pairs), 500):  # the embeddings of all tokens of all answers would take 4 GB
+        texts, golds = zip(*pairs[start : start + 500], strict=True)
+        scores += similarity.bertscores(texts, golds, encoder=retrieve.token_encoder()).tolist()
+    score = iter(round(each, 4) for each in scores)
+    rows = [{"id": one.id} | {f"bertscore_{answer.system}": next(score) for answer in one.answers} for one in judged]
+    return pd.DataFrame(rows), benchmarks.source(DATASET) | {"encoder": "all-MiniLM-L6-v2"}
 
 
 def asked(*, mode, questions, asker_profile, judge_prompt, few=None) -> tuple[pd.DataFrame, dict]:
@@ -36,14 +34,16 @@ def asked(*, mode, questions, asker_profile, judge_prompt, few=None) -> tuple[pd
     """
     asker, prompt = asking.reader(asker_profile, mode), load(judge_prompt)
     judged = sorted(data.load_judged(DATASET), key=lambda one: data.question_id(one.question))[:questions][:few]
-    pairs = [(question, answer) for question in judged for answer in question.answers if answer.text.strip()]
-    asked_of = [(question, answer, gold) for question, answer in pairs for gold in question.golds]
+    said = {one.id: [answer for answer in one.answers if answer.text.strip()] for one in judged}
     texts = [
-        prompt_text(asker, prompt, question=question.question, reference=gold, answer=answer.text)
-        for question, answer, gold in asked_of
+        prompt_text(asker, prompt, question=one.question, reference=gold, answer=answer.text)
+        for one in judged
+        for answer in said[one.id]
+        for gold in one.golds
     ]
-    table: dict[str, dict] = {question.id: {"id": question.id} for question in judged}
-    for (question, answer, _), value in zip(asked_of, said_yes(asker, texts).tolist(), strict=True):
-        row, column = table[question.id], f"lm_{answer.system}"
-        row[column] = max(value, row.get(column, 0.0))
-    return pd.DataFrame(table.values()), asking.facts(asker=asker) | benchmarks.source(DATASET)
+    yes = iter(said_yes(asker, texts).tolist())
+    rows = [
+        {"id": one.id} | {f"lm_{answer.system}": max(next(yes) for _ in one.golds) for answer in said[one.id]}
+        for one in judged
+    ]
+    return pd.DataFrame(rows), asking.facts(asker=asker) | benchmarks.source(DATASET)

@@ -4,13 +4,13 @@ labels = mine(reader, questions, passages, closed=..., read=...)
 score = dot_products(encode, load_head("evidentiality"))
 kept = adaptive(score, small_evaluator(score))(questions, passages)
 table = answered(reader, questions, {"closed book": None, "ECoRAG": kept}, closed=..., read=...)
-
-A sentence is shown with the title of its passage before it; without that it does not say what it is about.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,7 @@ from rag_utils.retrieve import DECIMALS, Encoder, remembering
 Retrieved = Mapping[str, Sequence[Passage]]  # question id -> passages, best first
 Compressed = dict[str, list[str]]  # question id -> texts to show, in the order of the prompt
 Compressor = Callable[[Sequence[Question], Retrieved], Compressed]
+Asked = Sequence[tuple[Question, Sequence[str]]]  # questions, each with the texts that it is shown, possibly none
 Score = Callable[[Sequence[str], Sequence[Sequence[str]]], list[np.ndarray]]  # questions, texts of each -> (n,) each
 Head = Mapping[str, np.ndarray]  # PARTS: what training adds to a frozen encoder; an embedding e becomes e + e down up
 Evaluator = Callable[[Sequence[str], Sequence[Sequence[str]]], np.ndarray]  # questions, texts kept -> P(sufficient)
@@ -57,7 +58,7 @@ class Sentence:
 
 
 def titled(passage: Passage, text: str | None = None) -> str:
-    """A text of the passage, by default all of it, after the passage's title, if there is one."""
+    """A text of the passage, by default all of it, after the passage's title, if there is one, which says what it is about."""
     text = passage.text if text is None else text
     return f"{passage.title}: {text}" if passage.title.strip() else text
 
@@ -86,61 +87,58 @@ def mine(reader: LanguageModel, questions: Sequence[Question], passages: Retriev
         return right(reader, [(by_id[name], texts) for name, *texts in asked], **asking)
 
     known = dict(zip(by_id, said([(name,) for name in by_id]), strict=True))
-    each = {"with_sentence": said, "strong_with_sentence": said}
-    texts = [[sentence.text for sentence in own] for own in cut]
-    labels = ecorag.mine(list(by_id), texts, closed_book=lambda names: [known[name] for name in names], **each)
+    each = {"closed_book": partial(map, known.get), "with_sentence": said, "strong_with_sentence": said}
+    labels = ecorag.mine(list(by_id), [[sentence.text for sentence in own] for own in cut], **each)
     rows = [
         (name, rank, sentence.passage, sentence.place, int(known[name]), label)
-        for name, own, said_of in zip(by_id, cut, labels, strict=True)
-        for rank, (sentence, label) in enumerate(zip(own, said_of, strict=True), 1)
+        for name, own, labels_of in zip(by_id, cut, labels, strict=True)
+        for rank, (sentence, label) in enumerate(zip(own, labels_of, strict=True), 1)
     ]
     return pd.DataFrame(rows, columns=["id", "rank", "passage", "place", "closed", "label"])
 
 
-def right(reader: LanguageModel, asked: Sequence[tuple[Question, Sequence[str]]], **asking) -> list[bool]:
+def right(reader: LanguageModel, asked: Asked, **asking) -> list[bool]:
     """Whether the reader's greedy answer to each question with its texts is exactly right; arguments as in `replies`."""
-    texts = replies(reader, asked, **asking)
-    return [bool(answers.exact_match(text, one.answers)) for (one, _), text in zip(asked, texts, strict=True)]
+    said = zip(asked, replies(reader, asked, **asking), strict=True)
+    return [bool(answers.exact_match(reply, question.answers)) for (question, _), reply in said]
 
 
 def replies(
-    reader: LanguageModel,
-    asked: Sequence[tuple[Question, Sequence[str]]],
-    *,
-    closed: Prompt,
-    read: Prompt,
-    max_new_tokens: int = 16,
+    reader: LanguageModel, asked: Asked, *, closed: Prompt, read: Prompt, max_new_tokens: int = 16
 ) -> list[str]:
     """The reader's greedy answer to each question with its texts, by the prompt `read`, or without any, by `closed`."""
-    prompts = [prompt_text(reader, *((read, one, texts) if texts else (closed, one, None))) for one, texts in asked]
+    prompts = [prompt_text(reader, read if texts else closed, question, texts or None) for question, texts in asked]
     return [reply.text for [reply] in reader.generate(prompts, max_new_tokens=max_new_tokens)] if prompts else []
 
 
 def load_head(name: str, folder: Path = FOLDER) -> Head:
     """The head that was trained on these labels, one of HEADS; ValueError if its file is absent or damaged."""
-    check_name("head", name, HEADS)
-
-    def parse(path: Path) -> Head:
-        tensors = {name: value.astype(np.float32) for name, value in load_file(path).items()}
-        return {part: tensors[part] for part in PARTS}
-
-    return _loaded(Path(folder) / f"{name}.safetensors", parse)
+    with _intact(Path(folder) / f"{check_name('head', name, HEADS)}.safetensors") as path:
+        tensors = load_file(path)
+        return {part: tensors[part].astype(np.float32) for part in PARTS}
 
 
-def _loaded(path: Path, parse: Callable):
+def load_evaluator(folder: Path = FOLDER) -> dict:
+    """{"intercept": number, "coefficients": {feature: number}} of `small_evaluator`; ValueError if the file is absent or damaged."""
+    with _intact(Path(folder) / "evaluator.json") as path:
+        fitted = json.loads(path.read_text(encoding="utf-8"))
+        coefficients = {name: float(fitted["coefficients"][name]) for name in FEATURES}
+        return {"intercept": float(fitted["intercept"]), "coefficients": coefficients}
+
+
+@contextmanager
+def _intact(path: Path) -> Iterator[Path]:
     try:
-        return parse(path)
+        yield path
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
-        raise ValueError(
-            f"{path} is absent or damaged ({type(error).__name__}); training/evidence.py makes it"
-        ) from error
+        what = f"{path} is absent or damaged ({type(error).__name__})"
+        raise ValueError(f"{what}; training/evidence.py makes it") from error
 
 
 def dot_products(encode: Encoder, head: Head | None = None, *, asked: Encoder | None = None) -> Score:
     """Dot products of a question's and its sentences' embeddings, with a trained head or as the encoder has them.
 
-    encode  : each distinct text is embedded once, by several scores too if it is `remembering`
-    asked   : the same for questions, by default `encode`
+    encode  : each distinct text is embedded once, by several scores too if it is `remembering`; asked: the same for questions
     returns : a function; its numbers are rounded to six decimals, so that a processor's last digits decide nothing
     source  : ECoRAG, section 3.1.2. Without a head, RECOMP's extractive compressor with an encoder that is not trained for it
     """
@@ -174,9 +172,9 @@ def ranked(questions: Sequence[Question], passages: Retrieved, score: Score) -> 
 def features(questions: Sequence[str], kept: Sequence[Sequence[str]], score: Score) -> np.ndarray:
     """What the small evaluator looks at, (n, 4): per question one number for each name in FEATURES. None falls when a text is added.
 
-    similarity   : of the question and the best text kept, at least one
-    words        : largest share of the question's content words in one text
-    number       : whether the question asks for one (when, how many, ...), and whether it does and a text holds one that is not in it
+    similarity : of the question and the best text kept, at least one
+    words      : largest share of the question's content words in one text
+    number     : whether the question asks for one (when, how many, ...), and whether it does and a text holds one that is not in it
     """
     rows, kept = [], [checks.listed("texts kept for a question", own) for own in kept]
     for question, own, scores in zip(questions, kept, score(questions, kept), strict=True):
@@ -190,10 +188,9 @@ def features(questions: Sequence[str], kept: Sequence[Sequence[str]], score: Sco
 
 
 def small_evaluator(score: Score, coefficients: Mapping | None = None) -> Evaluator:
-    """The probability that what is kept is evidence enough, by a logistic regression on `features`.
+    """The probability that what is kept is evidence enough, by a logistic regression on `features`; by default the one that ships.
 
-    coefficients : as `load_evaluator` returns them; by default those that ship
-    source       : ECoRAG, eq. 5. Deviation: the paper's evaluator is Flan-T5-large that says <EVI> or <NOT>
+    source : ECoRAG, eq. 5. Deviation: the paper's evaluator is Flan-T5-large that says <EVI> or <NOT>
     """
     fitted = load_evaluator() if coefficients is None else coefficients
     weights = np.array([fitted["coefficients"][name] for name in FEATURES])
@@ -205,36 +202,23 @@ def small_evaluator(score: Score, coefficients: Mapping | None = None) -> Evalua
     return probability
 
 
-def load_evaluator(folder: Path = FOLDER) -> dict:
-    """{"intercept": number, "coefficients": {feature: number}} of `small_evaluator`; ValueError if the file is absent or damaged."""
-
-    def parse(path: Path) -> dict:
-        fitted = json.loads(path.read_text(encoding="utf-8"))
-        coefficients = {name: float(fitted["coefficients"][name]) for name in FEATURES}
-        return {"intercept": float(fitted["intercept"]), "coefficients": coefficients}
-
-    return _loaded(Path(folder) / "evaluator.json", parse)
-
-
 def adaptive(
     score: Score, evaluator: Evaluator, *, step: int = STEP, limit: int = LIMIT, threshold: float = THRESHOLD
 ) -> Compressor:
-    """ECoRAG: the best sentences by a score, `step` more at a time, until the evaluator finds them sufficient.
+    """ECoRAG: the best sentences, `step` more at a time, until the evaluator finds them sufficient with a probability of `threshold`.
 
-    threshold : least probability that suffices
-    source    : ECoRAG, section 3.2.2 and appendix B.1; see `ecorag.compress`
+    source : ECoRAG, section 3.2.2 and appendix B.1; see `ecorag.compress`
     """
 
     def compress(questions: Sequence[Question], passages: Retrieved) -> Compressed:
         order, kept = ranked(questions, passages, score), {}
         for question in questions:
             texts = [sentence.text for sentence in order[question.id]]
-            best_first = -np.arange(len(texts), dtype=float)
 
             def sufficient(shown: list[str], asked: str = question.text) -> bool:
                 return bool(evaluator([asked], [shown])[0] >= threshold)
 
-            places = ecorag.compress(texts, best_first, sufficient, step=step, limit=limit)
+            places = ecorag.compress(texts, -np.arange(len(texts)), sufficient, step=step, limit=limit)
             kept[question.id] = [texts[place] for place in places]
         return kept
 
@@ -251,15 +235,15 @@ def answered(
     returns : columns id, condition, exact_match, token_f1, tokens (of the texts kept), texts (their number), unparsable
     raises  : ValueError if nothing was kept for a question
     """
-    cases = [(name, one, () if own is None else own[one.id]) for name, own in kept.items() for one in questions]
-    for name, one, texts in cases:
-        if kept[name] is not None and not texts:
-            raise ValueError(f"{name} kept nothing for question {one.id!r}, wanted at least one text")
-    said = replies(reader, [(one, texts) for _, one, texts in cases], **asking)
-    length = {text: reader.count_tokens(text) for text in {text for *_, texts in cases for text in texts}}
-    rows = []
-    for (name, one, texts), reply in zip(cases, said, strict=True):
-        row = {"id": one.id, "condition": name, "exact_match": answers.exact_match(reply, one.answers)}
-        row |= {"token_f1": answers.token_f1(reply, one.answers), "tokens": sum(length[text] for text in texts)}
-        rows.append(row | {"texts": len(texts), "unparsable": int(not answers.normalize(reply))})
+    cases = [(name, question, own and own[question.id]) for name, own in kept.items() for question in questions]
+    for name, question, texts in cases:
+        if texts is not None and not texts:
+            raise ValueError(f"{name} kept nothing for question {question.id!r}, wanted at least one text")
+    said = replies(reader, [(question, texts) for _, question, texts in cases], **asking)
+    count, rows = cache(reader.count_tokens), []
+    for (name, question, texts), reply in zip(cases, said, strict=True):
+        scores = {score: answers.score(score, reply, question.answers) for score in ("exact_match", "token_f1")}
+        size = {"tokens": sum(map(count, texts or ())), "texts": len(texts or ())}
+        unparsable = int(not answers.normalize(reply))
+        rows.append({"id": question.id, "condition": name} | scores | size | {"unparsable": unparsable})
     return pd.DataFrame(rows)

@@ -42,22 +42,27 @@ def ask(
     raises   : ValueError as `erag.annotate`, and if two questions have one id
     source   : eRAG, eq. 1 and section 3.1. Documents alone and lists are shown in the same form, so that at rank 1 erag_ is whole_
     """
+
+    def show(question: str, *documents: str) -> str:
+        return prompt_text(reader, prompt, question, documents)
+
     distinct("ids of questions", [question.id for question in questions])
     lists = [(question, name, ranking(run[question.id])) for name, run in runs.items() for question in questions]
     asked, references = ([getattr(question, part) for question, _, _ in lists] for part in ("text", "answers"))
     texts = [[passages[name].text for name in ranks] for _, _, ranks in lists]
-    show = partial(_shown, reader, prompt)
-    beginnings = [
-        [show(question, *own[:depth]) for depth in range(1, len(own) + 1)]
-        for question, own in zip(asked, texts, strict=True)
-    ]
-    scores = {name: cache(score) for name, score in SCORES.items()}  # most replies come several times
-    ways = {"erag": _remembered(reader, chain(*beginnings), max_new_tokens=max_new_tokens)}
+    pairs = list(zip(asked, texts, strict=True))
+    alone = [show(question, text) for question, own in pairs for text in own]
+    beginnings = [[show(question, *own[:depth]) for depth in range(1, len(own) + 1)] for question, own in pairs]
+    # in one call, so that what all prompts share is read once
+    said = {"erag": _replies(reader, chain(alone, *beginnings), max_new_tokens=max_new_tokens)}
     if again is not None:
-        ways["again"] = _remembered(reader, (), max_new_tokens=max_new_tokens, temperature=1.0, seed=again)
+        said["again"] = _replies(reader, alone, max_new_tokens=max_new_tokens, temperature=1.0, seed=again)
+    scores = {name: cache(score) for name, score in SCORES.items()}  # most replies come several times
     labels = {
-        f"{way}_{name}": erag.annotate(asked, texts, references, generate=generate, score=score, prompt=show)
-        for way, generate in ways.items()
+        f"{way}_{name}": erag.annotate(
+            asked, texts, references, generate=partial(map, replies.get), score=score, prompt=show
+        )
+        for way, replies in said.items()
         for name, score in scores.items()
     }
     return pd.DataFrame(
@@ -70,10 +75,16 @@ def ask(
             "provenance": float(document in {passage.id for passage in question.gold}),
         }
         | {column: label[place][rank - 1] for column, label in labels.items()}
-        | {f"whole_{name}": score(reply, question.answers) for name, score in scores.items()}
+        | {f"whole_{name}": score(said["erag"][shown], question.answers) for name, score in scores.items()}
         for place, (question, retriever, ranks) in enumerate(lists)
-        for rank, (document, reply) in enumerate(zip(ranks, ways["erag"](beginnings[place]), strict=True), 1)
+        for rank, (document, shown) in enumerate(zip(ranks, beginnings[place], strict=True), 1)
     )
+
+
+def _replies(reader: LanguageModel, prompts: Iterable[str], **options) -> dict[str, str]:
+    prompts = list(dict.fromkeys(prompts))
+    replies = reader.generate(prompts, **options) if prompts else []
+    return {prompt: reply.text.strip() for prompt, [reply] in zip(prompts, replies, strict=True)}
 
 
 def relevance(
@@ -84,12 +95,11 @@ def relevance(
     prompt : a `Prompt` with the slots question and documents
     """
     text_of = {question.id: question.text for question in questions}
-    show = cache(partial(_shown, judge, prompt))
-    shown = [show(text_of[name], passages[one].text) for name, one in zip(table["id"], table["document"], strict=True)]
-    asked = list(dict.fromkeys(shown))
-    said = word_log_likelihoods(judge, asked, ("Yes", "No"))
-    label = dict(zip(asked, (said[:, 0] > said[:, 1]).astype(float), strict=True))
-    return np.array([label[text] for text in shown])
+    rows = zip(table["id"], table["document"], strict=True)
+    shown = [prompt_text(judge, prompt, text_of[name], [passages[document].text]) for name, document in rows]
+    places, distinct_texts = pd.factorize(np.array(shown, dtype=object))
+    said = word_log_likelihoods(judge, list(distinct_texts), ("Yes", "No"))
+    return (said[:, 0] > said[:, 1]).astype(float)[places]
 
 
 def per_question(table: pd.DataFrame, column: str, *, k: int) -> pd.DataFrame:
@@ -120,21 +130,3 @@ def first(table: pd.DataFrame, k: int) -> pd.DataFrame:
     if not 1 <= k <= table["rank"].max():
         raise ValueError(f"k = {k}, but the longest list holds {table['rank'].max()} documents; want 1 to that many")
     return table[table["rank"] <= k]
-
-
-def _shown(model: LanguageModel, prompt: Prompt, question: str, *documents: str) -> str:
-    return prompt_text(model, prompt, question, documents)
-
-
-def _remembered(reader: LanguageModel, more: Iterable[str], **options):
-    """A `generate` for `erag.annotate`. Its first call asks `more` as well, so that what all prompts share is read once."""
-    more, said = list(more), {}
-
-    def generate(texts: Sequence[str]) -> list[str]:
-        new = [text for text in dict.fromkeys([*texts, *more]) if text not in said]
-        if new:
-            replies = reader.generate(new, **options)
-            said.update((text, reply.text.strip()) for text, [reply] in zip(new, replies, strict=True))
-        return [said[text] for text in texts]
-
-    return generate

@@ -1,8 +1,8 @@
 """SePer asked of a reader and a judge: samples to each question under each context, what they mean, what the context adds to the belief.
 
 shown = {"closed book": None, "retrieved": {question.id: passages, ...}}
-table = measured(reader, judge, questions, shown, closed=..., read=..., n=10)
-gains = changes(table)
+drawn = draw(reader, prompts_of(reader, questions, shown, closed=..., read=...), n=10)
+gains = changes(beliefs(judge, questions, drawn))
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,13 +30,9 @@ VARIANTS = {
     "hard, any answer": "hard_any",
     "hard, share of samples as weight": "hard_frequency",
 }
-BELIEFS = (
-    "seper_hard",
-    "seper_soft",
-    *VARIANTS.values(),
-)  # columns of `beliefs` that are a belief in the answer, 0 .. 1
 STEP = "step"  # a context of one gold passage where more are needed is called "step 1", "step 2", ...
-UTILITIES = dict.fromkeys(BELIEFS, seper.utility)
+# columns of `beliefs` that are a belief in the answer, 0 .. 1
+UTILITIES = dict.fromkeys(("seper_hard", "seper_soft", *VARIANTS.values()), seper.utility)
 
 
 def contexts(
@@ -48,23 +44,22 @@ def contexts(
     others    : further contexts by name
     returns   : contexts "closed book", "gold", "hard negative", the others, "step 1", "step 2", ...
     """
-    steps = max(len(question.gold) for question in questions)
-    alone = {
-        f"{STEP} {i + 1}": {q.id: q.gold[i : i + 1] for q in questions if len(q.gold) > 1}
-        for i in range(steps if steps > 1 else 0)
-    }
     gold = {question.id: question.gold for question in questions}
+    several = {name: own for name, own in gold.items() if len(own) > 1}
+    steps = range(max(map(len, several.values()), default=0))
+    alone = {f"{STEP} {i + 1}": {name: own[i : i + 1] for name, own in several.items()} for i in steps}
     return {CLOSED: None, GOLD: gold, NEGATIVE: negatives, **others, **alone}
 
 
 def prompts_of(
     reader: LanguageModel, questions: Sequence[Question], contexts: Shown, *, closed: Prompt, read: Prompt
 ) -> dict[Case, str]:
-    """What the reader is asked in each case; arguments as in `draw`."""
+    """What the reader is asked about each question under each context, but where a question has no passages there.
+
+    contexts : per name the passages to show, by question id, best first; None asks without any, by the prompt `closed`
+    """
     return {
-        Case(question.id, name): prompt_text(
-            reader, *((closed, question, None) if shown is None else (read, question, shown[question.id]))
-        )
+        Case(question.id, name): prompt_text(reader, read if shown else closed, question, shown and shown[question.id])
         for name, shown in contexts.items()
         for question in questions
         if shown is None or shown.get(question.id)
@@ -72,25 +67,11 @@ def prompts_of(
 
 
 def draw(
-    reader: LanguageModel,
-    questions: Sequence[Question],
-    contexts: Shown,
-    *,
-    closed: Prompt,
-    read: Prompt,
-    n: int = 10,
-    max_new_tokens: int = 24,
-    seed: int = 0,
+    reader: LanguageModel, prompts: Mapping[Case, str], *, n: int = 10, max_new_tokens: int = 24, seed: int = 0
 ) -> Drawn:
-    """n samples at temperature 1 to each question under each context.
-
-    contexts : per name the passages to show, by question id, best first; None asks without any. A question that has no passages under a
-               context is not asked there
-    raises   : as `LanguageModel.generate`
-    """
-    calls = prompts_of(reader, questions, contexts, closed=closed, read=read)
-    replies = reader.generate(list(calls.values()), n=n, temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
-    return dict(zip(calls, replies, strict=True))
+    """n samples at temperature 1 to each prompt, as `prompts_of` has them; raises as `LanguageModel.generate`."""
+    replies = reader.generate(list(prompts.values()), n=n, temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
+    return dict(zip(prompts, replies, strict=True))
 
 
 def agreements(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> Agreed:
@@ -98,50 +79,39 @@ def agreements(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> Agr
 
     Every distinct pair of texts is judged once.
     """
-    by_id = {question.id: question for question in questions}
-    wanted: dict[tuple[str, str, str], None] = {}
-    for (name, _), replies in drawn.items():
-        texts = list(dict.fromkeys(reply.text.strip() for reply in replies))
-        question = by_id[name]
-        for place, text in enumerate(texts):
-            for other in (*question.answers, *texts[place:]):
-                wanted[question.text, *sorted((text, other))] = None
-    judged = judge.equivalent(*map(list, zip(*wanted, strict=True))) if wanted else []
-    same = dict(zip(wanted, map(float, judged), strict=True))
-
-    def against(question: str, left: Sequence[str], right: Sequence[str]) -> np.ndarray:
-        return np.array([[same[question, *sorted((a, b))] for b in right] for a in left])
-
-    agreed = {}
+    by_id, pairs = {question.id: question for question in questions}, {}
     for case, replies in drawn.items():
-        texts, question = [reply.text.strip() for reply in replies], by_id[case[0]]
-        alike = against(question.text, texts, texts) >= THRESHOLD
-        agreed[case] = (against(question.text, texts, question.answers), alike)
+        question, texts = by_id[case[0]], [reply.text.strip() for reply in replies]
+        others = [*question.answers, *texts]
+        pairs[case] = [[(question.text, *sorted((text, other))) for other in others] for text in texts]
+    distinct = dict.fromkeys(pair for rows in pairs.values() for row in rows for pair in row)
+    judged = judge.equivalent(*map(list, zip(*distinct, strict=True))) if distinct else []
+    same, agreed = dict(zip(distinct, map(float, judged), strict=True)), {}
+    for case, rows in pairs.items():
+        values = np.array([[same[pair] for pair in row] for row in rows])
+        kernel, alike = np.split(values, [len(by_id[case[0]].answers)], axis=1)
+        agreed[case] = (kernel, alike >= THRESHOLD)
     return agreed
 
 
 def meanings(kernel: np.ndarray, alike: np.ndarray, *, join: str = "earliest") -> tuple[np.ndarray, np.ndarray]:
-    """Clusters of samples, and which answers each of them matches, by its first member.
+    """Clusters of samples, (N,) int, and which answers each of them matches by its first member, (K, A) bool.
 
-    kernel, alike : as `agreements` has them
-    join          : as in `seper.cluster`
-    returns       : (N,) int and (K, A) bool
+    kernel, alike : as `agreements` has them; join : as in `seper.cluster`
     """
     clusters = seper.cluster(alike, join=join)
-    firsts = [np.flatnonzero(clusters == k)[0] for k in range(clusters.max() + 1)]
+    _, firsts = np.unique(clusters, return_index=True)
     return clusters, kernel[firsts] >= THRESHOLD
 
 
 def beliefs(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: Agreed | None = None) -> pd.DataFrame:
-    """SePer, hard and soft, and its VARIANTS, for each case.
+    """SePer, hard and soft, and its VARIANTS, for each case: SePer, eqs. 6 to 10.
 
-    judge   : says whether two answers mean the same; every distinct pair is judged once
-    agreed  : what it says, as `agreements` returns it, if that is there already
-    returns : columns id, condition, those of BELIEFS, right (share of samples that the judge accepts), clusters (meanings among the
+    agreed  : what the judge says, as `agreements` returns it, if that is there already
+    returns : columns id, condition, those of UTILITIES, right (share of samples that the judge accepts), clusters (meanings among the
               samples), n (samples) and steps (gold passages of the question)
-    source  : SePer, eqs. 6 to 10
     """
-    by_id = {question.id: question for question in questions}
+    steps = {question.id: len(question.gold) for question in questions}
     agreed = agreements(judge, questions, drawn) if agreed is None else agreed
     table = []
     for (name, condition), replies in drawn.items():
@@ -149,31 +119,23 @@ def beliefs(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed
         clusters, matches = meanings(kernel, alike)
         whole = np.array([reply.log_likelihood for reply in replies])
         per_token = np.array([reply.token_log_likelihood.mean() for reply in replies])
-        table.append(
-            {
-                "id": name,
-                "condition": condition,
-                "seper_hard": seper.hard(whole, clusters, matches),
-                "seper_soft": seper.soft(whole, kernel),
-                "soft_max": seper.soft(whole, kernel, over_answers="max"),
-                "soft_frequency": seper.soft(whole, kernel, weighting="frequency"),
-                "soft_token_mean": seper.soft(per_token, kernel),
-                "hard_any": seper.hard(whole, clusters, matches, over_answers="any"),
-                "hard_frequency": seper.hard(whole, clusters, matches, weighting="frequency"),
-                "right": float(np.mean(kernel.max(axis=1) >= THRESHOLD)),
-                "clusters": int(clusters.max() + 1),
-                "n": len(replies),
-                "steps": len(by_id[name].gold),
-            }
-        )
+        row = {
+            "id": name,
+            "condition": condition,
+            "seper_hard": seper.hard(whole, clusters, matches),
+            "seper_soft": seper.soft(whole, kernel),
+            "soft_max": seper.soft(whole, kernel, over_answers="max"),
+            "soft_frequency": seper.soft(whole, kernel, weighting="frequency"),
+            "soft_token_mean": seper.soft(per_token, kernel),
+            "hard_any": seper.hard(whole, clusters, matches, over_answers="any"),
+            "hard_frequency": seper.hard(whole, clusters, matches, weighting="frequency"),
+            "right": float(np.mean(kernel.max(axis=1) >= THRESHOLD)),
+            "clusters": int(clusters.max() + 1),
+            "n": len(replies),
+            "steps": steps[name],
+        }
+        table.append(row)
     return pd.DataFrame(table)
-
-
-def measured(
-    reader: LanguageModel, judge: Judge, questions: Sequence[Question], contexts: Shown, **how
-) -> pd.DataFrame:
-    """`beliefs` of samples drawn from the reader; contexts and `how` as in `draw`."""
-    return beliefs(judge, questions, draw(reader, questions, contexts, **how))
 
 
 def repeated(
@@ -200,19 +162,14 @@ def repeated(
 
 
 def changes(
-    table: pd.DataFrame,
-    *,
-    against: str = CLOSED,
-    measures: Mapping[str, Callable[[float, float], float]] = UTILITIES,
+    table: pd.DataFrame, *, against: str = CLOSED, measures: Mapping[str, Callable[[float, float], float]] = UTILITIES
 ) -> pd.DataFrame:
-    """Delta-SePer: what each context adds to the belief in the answer, question by question.
+    """Delta-SePer, eq. 11: what each context adds to the belief in the answer, question by question.
 
     table    : as `beliefs` returns it, possibly with more columns
-    measures : column -> its change, of the value under a context and the one under `against`; for what is no belief another one than
-               `seper.utility`
+    measures : column -> its change, of the value under a context and the one under `against`
     returns  : columns id, condition and the measures, empty where one of the two values is; no rows for `against`
     raises   : ValueError if there is no such context, a question was not asked under it or twice, or a belief is outside 0 .. 1
-    source   : SePer, eq. 11
     """
     check_name("condition", against, set(table["condition"]))
     before = table[table["condition"] == against].set_index("id")[list(measures)]

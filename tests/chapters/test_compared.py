@@ -104,7 +104,8 @@ def test_a_question_without_passages_is_not_asked_and_the_language_model_judges_
     read = Prompt("read", "$documents\n$question", chat=False)
     contexts = {CLOSED: None, "gold": {"q": [Passage("p", "", "alpha")], "other": []}}
     other = Question(id="other", text="which number", answers=("one",), dataset="companion")
-    drawn = seper.draw(reader, [QUESTION, other], contexts, closed=closed, read=read, n=3, max_new_tokens=4)
+    prompts = seper.prompts_of(reader, [QUESTION, other], contexts, closed=closed, read=read)
+    drawn = seper.draw(reader, prompts, n=3, max_new_tokens=4)
     assert set(drawn) == {("q", CLOSED), ("other", CLOSED), ("q", "gold")} and {len(r) for r in drawn.values()} == {3}
     prompt = Prompt("j", "$question $reference $answer", chat=False)
     judged = dict(zip(drawn, compared.asked_judge(reader, [QUESTION, other], drawn, prompt), strict=True))

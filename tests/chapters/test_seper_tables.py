@@ -53,7 +53,8 @@ def by_hand(chapters, model):
     data_set = benchmarks.load("hotpotqa", 2)
     shown = seper.contexts(data_set.questions, data_set.negatives())
     read = {"closed": prompts.load(CLOSED_NAME), "read": prompts.load(READ_NAME)}
-    drawn = seper.draw(model, data_set.questions, shown, **read, n=4, max_new_tokens=3, seed=5)
+    asked = seper.prompts_of(model, data_set.questions, shown, **read)
+    drawn = seper.draw(model, asked, n=4, max_new_tokens=3, seed=5)
     return data_set.questions, shown, drawn, seper.agreements(Letters(), data_set.questions, drawn)
 
 
@@ -80,7 +81,7 @@ def test_runs_are_beliefs_of_disjoint_samples(by_hand, model):
     how = {"sizes": [1, 2], "times": 2, "max_new_tokens": 3, "seed": 5}
     rows, _ = tables.runs(how=how, **ON, **SETTINGS)
     read = {"closed": prompts.load(CLOSED_NAME), "read": prompts.load(READ_NAME)}
-    drawn = seper.draw(model, questions, shown, **read, n=4, max_new_tokens=3, seed=5)
+    drawn = seper.draw(model, seper.prompts_of(model, questions, shown, **read), n=4, max_new_tokens=3, seed=5)
     assert len(rows) == 10 * 2 * 2
     for (size, run), part in rows.groupby(["samples", "run"]):
         own = {case: replies[2 * run : 2 * run + size] for case, replies in drawn.items()}
@@ -108,9 +109,9 @@ def test_variants_of_the_same_samples(by_hand, model):
 
 
 def test_the_corpus_is_spread_evenly_and_its_calls_belong_to_the_chapter(chapters, model):
-    who = SETTINGS["profiles"], SETTINGS["prompts"], HOW
-    from_twelve = tables._sampled("fresh", tables._asked("companion", 3, HOW["seed"], among=12), *who)
-    first = tables._sampled("fresh", tables._asked("companion", 3, HOW["seed"], only=[CLOSED]), *who)
+    whom = "fresh", "companion", 3, SETTINGS["profiles"], SETTINGS["prompts"]
+    from_twelve, *_ = tables._sampled(*whom, HOW, among=12)
+    first, *_ = tables._sampled(*whom, HOW | {"only": [CLOSED]})
     corpus = tables.data.load("companion")
     assert from_twelve.questions == [corpus[0], corpus[4], corpus[8]] and first.questions == corpus[:3]
     assert "unrelated" not in {condition for _, condition in from_twelve.drawn}

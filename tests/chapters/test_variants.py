@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.seper_validity import variants, warping
+from experiments.seper_validity import variants
 from rag_utils import seper
 from rag_utils.data import Question
 from rag_utils.lm import Generation
@@ -66,8 +66,11 @@ def test_only_where_agreement_is_not_transitive_does_the_order_matter(seed, n, s
 
 
 def test_warped_weights_by_hand(monkeypatch):
-    values = {"cut": [np.log([0.5, 0.5]), np.full(2, -np.inf)], "one": [np.array([-np.inf, 0.0]), np.log([0.1, 0.1])]}
-    monkeypatch.setattr(warping, "log_likelihoods", lambda reader, prompts, replies, name: values[name])
+    values = {
+        "cut": {KEY: np.log([0.5, 0.5]), OTHER: np.full(2, -np.inf)},
+        "one": {KEY: np.array([-np.inf, 0.0]), OTHER: np.log([0.1, 0.1])},
+    }
+    monkeypatch.setattr(variants, "log_likelihoods", lambda reader, asked, drawn, name: values[name])
     table = variants.warped(
         None, {KEY: "p", OTHER: "o"}, DRAWN, AGREED, {"cut": {"name": "cut"}, "one": {"name": "one"}}
     )

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from experiments.seper_validity.warping import log_likelihoods, warp
+from experiments.seper_validity.variants import log_likelihoods, warp
 from rag_utils import lm
 from rag_utils.engine import weights
 
@@ -43,19 +43,21 @@ def test_replies_under_other_distributions(tmp_path, make):
     """A prefix tree (llama) and plain batches (mistral)."""
     profile = make(tmp_path)
     reader = lm.LanguageModel(weights.load(profile), profile, mode="fresh")
-    prompts = ["which letter", "which number is it"]
-    replies = reader.generate(prompts, n=4, temperature=1.0, max_new_tokens=5)
-    raw = [np.array([reply.log_likelihood for reply in some]) for some in replies]
-    for found, wanted in zip(log_likelihoods(reader, prompts, replies), raw, strict=True):
-        assert found == pytest.approx(wanted, abs=1e-3)
-    cut = np.concatenate(log_likelihoods(reader, prompts, replies, top_k=20))
+    prompts = {("q1", "gold"): "which letter", ("q2", "gold"): "which number is it"}
+    replies = dict(
+        zip(prompts, reader.generate([*prompts.values()], n=4, temperature=1.0, max_new_tokens=5), strict=True)
+    )
+    raw = {case: np.array([reply.log_likelihood for reply in own]) for case, own in replies.items()}
+    found = log_likelihoods(reader, prompts, replies)
+    assert list(found) == list(prompts)
+    for case, wanted in raw.items():
+        assert found[case] == pytest.approx(wanted, abs=1e-3)
+    cut, whole = (np.concatenate([*own.values()]) for own in (log_likelihoods(reader, prompts, replies, top_k=20), raw))
     assert np.isneginf(cut).any() and np.isfinite(cut).any()
-    assert (cut[np.isfinite(cut)] > np.concatenate(raw)[np.isfinite(cut)]).all()  # what is cut is shared among the rest
-    one = replies[0][0]
-    logits = reader.model(torch.tensor([[*reader.encode(prompts[0]), *one.token_ids]])).logits[0]
+    assert (cut[np.isfinite(cut)] > whole[np.isfinite(cut)]).all()  # what is cut is shared among the rest
+    one = replies["q1", "gold"][0]
+    logits = reader.model(torch.tensor([[*reader.encode("which letter"), *one.token_ids]])).logits[0]
     tokens = torch.tensor(one.token_ids)
     steps = torch.log_softmax(logits[-len(tokens) - 1 : -1] / 0.5, dim=-1)
-    [[cooled, *_], _] = log_likelihoods(reader, prompts, replies, temperature=0.5)
+    cooled = log_likelihoods(reader, prompts, replies, temperature=0.5)["q1", "gold"][0]
     assert cooled == pytest.approx(steps.gather(1, tokens[:, None]).sum().item(), abs=1e-3)
-    with pytest.raises(ValueError, match="1 for 2 prompts"):
-        log_likelihoods(reader, prompts, replies[:1])

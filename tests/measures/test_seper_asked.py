@@ -118,15 +118,16 @@ def reader(tmp_path_factory):
 def test_a_reader_is_asked_where_there_is_something_to_show(reader):
     questions = [question("q", "ab"), question("other", "cd")]
     contexts = {CLOSED: None, "gold": {"q": questions[0].gold, "other": []}}
-    how = {"closed": CLOSED_PROMPT, "read": READ_PROMPT, "n": 3, "max_new_tokens": 4, "seed": 7}
-    drawn = asked.draw(reader, questions, contexts, **how)
+    prompts = asked.prompts_of(reader, questions, contexts, closed=CLOSED_PROMPT, read=READ_PROMPT)
+    assert prompts == {
+        ("q", CLOSED): "which q", ("other", CLOSED): "which other", ("q", "gold"): "Document: ab\nwhich q"
+    }  # fmt: skip
+    drawn = asked.draw(reader, prompts, n=3, max_new_tokens=4, seed=7)
     assert {case: len(replies) for case, replies in drawn.items()} == {
         ("q", CLOSED): 3, ("other", CLOSED): 3, ("q", "gold"): 3
     }  # fmt: skip
     [alone] = reader.generate(["Document: ab\nwhich q"], n=3, temperature=1.0, max_new_tokens=4, seed=7)
     assert [reply.text for reply in drawn["q", "gold"]] == [reply.text for reply in alone]
-    table = asked.measured(reader, Shares(), questions, contexts, **how)
-    pd.testing.assert_frame_equal(table, asked.beliefs(Shares(), questions, drawn))
 
 
 def test_changes_are_utilities_and_refuse_what_cannot_be_compared():
