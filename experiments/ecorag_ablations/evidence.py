@@ -33,10 +33,10 @@ def unseen_questions(n: int | None = None) -> list[Question]:
 
     n : then the first n // 2 about real things, and after them as many about invented ones
     """
-    questions = [one for one in data.load("companion") if one.split != "train" and one.type != "yes_no"]
+    unseen = [q for q in data.load("companion") if q.split != "train" and q.type != "yes_no"]
     if n is None:
-        return questions
-    return [one for kind in ("real", "invented") for one in [q for q in questions if q.kind == kind][: n // 2]]
+        return unseen
+    return [q for kind in ("real", "invented") for q in [q for q in unseen if q.kind == kind][: n // 2]]
 
 
 def retrieved(questions: Sequence[Question], pool: retrieve.Pool, *, k: int) -> dict[str, list[Passage]]:
@@ -62,23 +62,14 @@ def labelled(reader: LanguageModel, questions: Sequence[Question], passages: Ret
     table["answer"] = [int(answers.contains_answer(sentence.text, question.answers)) for question, sentence in rows]
     gold = {(question.id, one.passage, one.place) for question in questions for one in marked(question)}
     table["gold"] = [int((question.id, sentence.passage, sentence.place) in gold) for question, sentence in rows]
-    whole, needed = leave_one_out(reader, questions, passages, **asking)
-    table["whole"] = [int(whole[question.id]) for question, _ in rows]
-    table["needed"] = [int((question.id, sentence.passage) in needed) for question, sentence in rows]
-    return table
-
-
-def leave_one_out(
-    reader: LanguageModel, questions: Sequence[Question], passages: Retrieved, **asking
-) -> tuple[dict[str, bool], set[tuple[str, str]]]:
-    """By question id whether the reader is right with all passages, and question and passage id where it is, but not without this one."""
     lists = {question.id: {passage.id: titled(passage) for passage in passages[question.id]} for question in questions}
-    cases = [(question, list(lists[question.id].values())) for question in questions]
-    whole = dict(zip(lists, right(reader, cases, **asking), strict=True))
+    whole = dict(zip(lists, right(reader, [(q, [*lists[q.id].values()]) for q in questions], **asking), strict=True))
     left = [(question, name) for question in questions if whole[question.id] for name in lists[question.id]]
-    others = [(one, [text for other, text in lists[one.id].items() if other != name]) for one, name in left]
-    still = right(reader, others, **asking)
-    return whole, {(question.id, name) for (question, name), well in zip(left, still, strict=True) if not well}
+    others = [(q, [text for other, text in lists[q.id].items() if other != name]) for q, name in left]
+    still = dict(zip(((q.id, name) for q, name in left), right(reader, others, **asking), strict=True))
+    table["whole"] = [int(whole[question.id]) for question, _ in rows]
+    table["needed"] = [int(not still.get((question.id, sentence.passage), True)) for question, sentence in rows]
+    return table
 
 
 def alignment(

@@ -86,7 +86,6 @@ def correlations(
 
     kept         : as `worth` returns it; a measure that never changes has no correlation and is left out
     permutations : for the p value; 1 saves that work, the interval stays as it is, and every p is 1
-    source       : SePer, Table 2
     """
     options = {"method": "pearson", "groups": kept["id"], "permutations": permutations, "rng": seed}
     changing = _changing(kept, methods)

@@ -34,16 +34,16 @@ def asked(*, mode, questions, asker_profile, judge_prompt, few=None) -> tuple[pd
     """
     asker, prompt = asking.reader(asker_profile, mode), load(judge_prompt)
     judged = sorted(data.load_judged(DATASET), key=lambda one: data.question_id(one.question))[:questions][:few]
-    said = {one.id: [answer for answer in one.answers if answer.text.strip()] for one in judged}
+    given = [(one, [answer for answer in one.answers if answer.text.strip()]) for one in judged]
     texts = [
-        prompt_text(asker, prompt, question=one.question, reference=gold, answer=answer.text)
-        for one in judged
-        for answer in said[one.id]
+        prompt_text(asker, prompt, one.question, reference=gold, answer=answer.text)
+        for one, own in given
+        for answer in own
         for gold in one.golds
     ]
     yes = iter(said_yes(asker, texts).tolist())
     rows = [
-        {"id": one.id} | {f"lm_{answer.system}": max(next(yes) for _ in one.golds) for answer in said[one.id]}
-        for one in judged
+        {"id": one.id} | {f"lm_{answer.system}": max(next(yes) for _ in one.golds) for answer in own}
+        for one, own in given
     ]
     return pd.DataFrame(rows), asking.facts(asker=asker) | benchmarks.source(DATASET)

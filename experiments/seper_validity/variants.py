@@ -19,10 +19,7 @@ from rag_utils.measures.dense import entailment
 from rag_utils.measures.seper import Agreed, Drawn, meanings
 from rag_utils.prompts import Prompt
 
-CODE = {
-    "best answer, array as the code reads it": "soft_mixed",
-    "hard, the latest cluster takes over": "hard_latest",
-}  # title -> column of `by_code`
+CODE = {"best answer, array as the code reads it": "soft_mixed", "hard, the latest cluster takes over": "hard_latest"}
 
 
 def by_code(drawn: Drawn, agreed: Agreed) -> pd.DataFrame:
@@ -30,7 +27,7 @@ def by_code(drawn: Drawn, agreed: Agreed) -> pd.DataFrame:
 
     returns : columns id, condition; soft_mixed (the largest belief, where the agreements, which stand answer by answer, are read as if they
               stood sample by sample: with one answer nothing changes), hard_latest (a later first member takes over samples) and
-              intransitive (1 where the order of clustering can matter, as `intransitive` has it)
+              intransitive (0 or 1)
     """
     table = []
     for case, replies in drawn.items():

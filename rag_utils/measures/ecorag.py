@@ -9,9 +9,9 @@ table = answered(reader, questions, {"closed book": None, "ECoRAG": kept}, close
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -48,8 +48,7 @@ EMPTY_WORDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Sentence:
+class Sentence(NamedTuple):
     """A sentence of a retrieved passage: its text as it is shown, its passage's id, and its number there."""
 
     text: str
@@ -151,10 +150,8 @@ def dot_products(encode: Encoder, head: Head | None = None, *, asked: Encoder | 
     def score(questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
         vectors([text for own in texts for text in own])  # all in one call
         sought = moved(question_vectors(questions), "question")
-        return [
-            np.round((moved(vectors(own), "sentence") @ query).astype(float), DECIMALS)
-            for query, own in zip(sought, texts, strict=True)
-        ]
+        values = (moved(vectors(own), "sentence") @ query for query, own in zip(sought, texts, strict=True))
+        return [np.round(own.astype(float), DECIMALS) for own in values]
 
     return score
 

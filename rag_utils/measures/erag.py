@@ -6,7 +6,7 @@ One row per question, retriever and rank. `erag_...` is the score of the reader'
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, product
 
 import numpy as np
 import pandas as pd
@@ -58,14 +58,7 @@ def ask(
     if again is not None:
         said["again"] = _replies(reader, alone, max_new_tokens=max_new_tokens, temperature=1.0, seed=again)
     scores = {name: cache(score) for name, score in SCORES.items()}  # most replies come several times
-    labels = {
-        f"{way}_{name}": erag.annotate(
-            asked, texts, references, generate=partial(map, replies.get), score=score, prompt=show
-        )
-        for way, replies in said.items()
-        for name, score in scores.items()
-    }
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "id": question.id,
             "condition": retriever,
@@ -74,11 +67,16 @@ def ask(
             "answer": answers.contains_answer(passages[document].text, question.answers),
             "provenance": float(document in {passage.id for passage in question.gold}),
         }
-        | {column: label[place][rank - 1] for column, label in labels.items()}
-        | {f"whole_{name}": score(said["erag"][shown], question.answers) for name, score in scores.items()}
-        for place, (question, retriever, ranks) in enumerate(lists)
-        for rank, (document, shown) in enumerate(zip(ranks, beginnings[place], strict=True), 1)
+        for question, retriever, ranks in lists
+        for rank, document in enumerate(ranks, 1)
     )
+    for (way, replies), (name, score) in product(said.items(), scores.items()):
+        how = {"generate": partial(map, replies.get), "score": score, "prompt": show}
+        table[f"{way}_{name}"] = list(chain(*erag.annotate(asked, texts, references, **how)))
+    for name, score in scores.items():
+        wholes = zip(beginnings, references, strict=True)
+        table[f"whole_{name}"] = [score(said["erag"][shown], right) for own, right in wholes for shown in own]
+    return table
 
 
 def _replies(reader: LanguageModel, prompts: Iterable[str], **options) -> dict[str, str]:
@@ -90,10 +88,7 @@ def _replies(reader: LanguageModel, prompts: Iterable[str], **options) -> dict[s
 def relevance(
     judge: LanguageModel, table: pd.DataFrame, questions: Sequence[Question], passages: Mapping[str, Passage], prompt
 ) -> np.ndarray:
-    """Whether a language model calls each document of `ask`'s table relevant: 1 if "Yes" is likelier than "No", else 0.
-
-    prompt : a `Prompt` with the slots question and documents
-    """
+    """Whether a language model calls each document of `ask`'s table relevant: 1 if "Yes" is likelier than "No" after it, else 0."""
     text_of = {question.id: question.text for question in questions}
     rows = zip(table["id"], table["document"], strict=True)
     shown = [prompt_text(judge, prompt, text_of[name], [passages[document].text]) for name, document in rows]

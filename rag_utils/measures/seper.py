@@ -5,7 +5,7 @@ drawn = draw(reader, prompts_of(reader, questions, shown, closed=..., read=...),
 gains = changes(beliefs(judge, questions, drawn))
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,8 @@ from rag_utils.lm import Generation, LanguageModel
 from rag_utils.measures import CLOSED, GOLD, NEGATIVE, Case
 from rag_utils.prompts import Prompt, prompt_text
 
-Shown = Mapping[str, Mapping[str, Sequence[Passage]] | None]  # context -> passages by question id; None is closed book
+Passages = Mapping[str, Sequence[Passage]]  # by question id, best first
+Shown = Mapping[str, Passages | None]  # context -> passages; None is closed book
 Drawn = dict[Case, list[Generation]]  # the samples
 Agreed = dict[Case, tuple[np.ndarray, np.ndarray]]  # as `agreements` returns it
 
@@ -35,13 +36,10 @@ STEP = "step"  # a context of one gold passage where more are needed is called "
 UTILITIES = dict.fromkeys(("seper_hard", "seper_soft", *VARIANTS.values()), seper.utility)
 
 
-def contexts(
-    questions: Sequence[Question], negatives: Mapping[str, Sequence[Passage]], **others: Mapping[str, Sequence[Passage]]
-) -> Shown:
+def contexts(questions: Sequence[Question], negatives: Passages, **others: Passages) -> Shown:
     """What each question is shown: nothing, all its gold passages, a hard negative, and, of more than one gold passage, each alone.
 
-    negatives : per question id the passages that look right and hold no answer
-    others    : further contexts by name
+    negatives : passages that look right and hold no answer; others : further contexts by name
     returns   : contexts "closed book", "gold", "hard negative", the others, "step 1", "step 2", ...
     """
     gold = {question.id: question.gold for question in questions}
@@ -54,10 +52,7 @@ def contexts(
 def prompts_of(
     reader: LanguageModel, questions: Sequence[Question], contexts: Shown, *, closed: Prompt, read: Prompt
 ) -> dict[Case, str]:
-    """What the reader is asked about each question under each context, but where a question has no passages there.
-
-    contexts : per name the passages to show, by question id, best first; None asks without any, by the prompt `closed`
-    """
+    """What the reader is asked about each question under each context, by `closed` without one; nothing where it has no passages."""
     return {
         Case(question.id, name): prompt_text(reader, read if shown else closed, question, shown and shown[question.id])
         for name, shown in contexts.items()
@@ -75,10 +70,7 @@ def draw(
 
 
 def agreements(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> Agreed:
-    """Per case: the samples against the answers, (N, A) in [0, 1], and which samples mean the same, (N, N) bool.
-
-    Every distinct pair of texts is judged once.
-    """
+    """Per case: the samples against the answers, (N, A) in [0, 1], and which mean the same, (N, N) bool; each pair is judged once."""
     by_id, pairs = {question.id: question for question in questions}, {}
     for case, replies in drawn.items():
         question, texts = by_id[case[0]], [reply.text.strip() for reply in replies]
@@ -95,10 +87,7 @@ def agreements(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> Agr
 
 
 def meanings(kernel: np.ndarray, alike: np.ndarray, *, join: str = "earliest") -> tuple[np.ndarray, np.ndarray]:
-    """Clusters of samples, (N,) int, and which answers each of them matches by its first member, (K, A) bool.
-
-    kernel, alike : as `agreements` has them; join : as in `seper.cluster`
-    """
+    """Clusters of samples, (N,) int, joined as `seper.cluster` has it, and which answers each matches by its first member, (K, A) bool."""
     clusters = seper.cluster(alike, join=join)
     _, firsts = np.unique(clusters, return_index=True)
     return clusters, kernel[firsts] >= THRESHOLD
@@ -161,13 +150,11 @@ def repeated(
     return pd.concat(tables, ignore_index=True)[columns]
 
 
-def changes(
-    table: pd.DataFrame, *, against: str = CLOSED, measures: Mapping[str, Callable[[float, float], float]] = UTILITIES
-) -> pd.DataFrame:
+def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Mapping = UTILITIES) -> pd.DataFrame:
     """Delta-SePer, eq. 11: what each context adds to the belief in the answer, question by question.
 
     table    : as `beliefs` returns it, possibly with more columns
-    measures : column -> its change, of the value under a context and the one under `against`
+    measures : column -> its change, a function of the value under a context and the one under `against`
     returns  : columns id, condition and the measures, empty where one of the two values is; no rows for `against`
     raises   : ValueError if there is no such context, a question was not asked under it or twice, or a belief is outside 0 .. 1
     """
