@@ -1,8 +1,6 @@
 """What ECoRAG is held against: a dozen other rules for what of the retrieved passages the reader is shown, and other scores and evaluators.
 
-    kept = extractive(dot_products(encode), keep=10)(questions, passages)
-
-A compressor, a score and an evaluator are what `rag_utils.measures.ecorag` calls so.
+kept = extractive(dot_products(encode), keep=10)(questions, passages)    # a compressor made of a score, as in `measures.ecorag`
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,9 +39,8 @@ def question_likelihood(reader: LanguageModel, *, appended: str = "") -> Score:
 
 
 def towers(folder: Path) -> Score:
-    """The dot product of a question's and its sentences' embeddings by the two encoders in a folder.
+    """The dot product of a question's and its sentences' embeddings by two trained encoders; WeightsError if they are not in the folder.
 
-    raises : WeightsError if they are not there
     source : ECoRAG, section 3.1.2, with all weights trained; see training/dual_encoder.py
     """
     from sentence_transformers import SentenceTransformer
@@ -101,9 +98,6 @@ def asked_evaluator(
     return probability
 
 
-# --- compressors ---------------------------------------------------------------------------------
-
-
 def first_documents(k: int | None = None) -> Compressor:
     """The first k passages whole, all of them without k."""
     if k is not None:
@@ -112,10 +106,7 @@ def first_documents(k: int | None = None) -> Compressor:
 
 
 def shortened_documents(room: int, count_tokens: Callable[[str], int]) -> Compressor:
-    """All passages, the last ones by their first sentence alone: as few of these as it takes for all to fit into `room` tokens.
-
-    raises : ValueError if not even the first sentences of all passages fit
-    """
+    """All passages, the last by their first sentence alone, as few as it takes to fit into `room` tokens; ValueError if none do."""
     count = cache(count_tokens)
 
     def shortened(question: Question, passages: Sequence[Passage]) -> list[str]:

@@ -81,14 +81,13 @@ def compressor(name: str, score: Callable[[str], ecorag.Score], *, step: int, li
 
 def drawn(sample: Mapping, few: int | None = None) -> tuple[list[Question], dict[str, list[Passage]], dict]:
     """Questions of a sample, the first `few` of them, their passages, best first, and where they come from."""
-    if sample["dataset"] == "companion":
-        questions, pool = evidence.unseen_questions(sample["questions"]), data.passages("companion")
-        facts = {"questions": len(questions)}
-    else:
-        benchmark = benchmarks.load(sample["dataset"], sample["questions"])
-        questions, pool, facts = list(benchmark.questions), benchmark.pool, benchmark.facts
-    passages = evidence.retrieved(questions, pool, k=sample["passages"])  # of all: how rare a word is depends on them
-    return questions[:few], passages, facts
+    name, n = sample["dataset"], sample["questions"]
+    chosen = tuple(evidence.unseen_questions(n)) if name == "companion" else benchmarks.load(name, n).chosen
+    data_set = benchmarks.Benchmark(name, chosen)
+    questions = list(chosen)
+    # of all questions: how rare a word is depends on them
+    passages = evidence.retrieved(questions, data_set.pool, k=sample["passages"])
+    return questions[:few], passages, data_set.facts
 
 
 def weights(folders: Sequence[str]) -> dict:
@@ -123,11 +122,7 @@ def ranking(*, mode, sample, scores, few=None) -> Rows:
 
 
 def reading(*, mode, profile, sample, shown, prompts, sizes, max_new_tokens, few=None) -> Rows:
-    """What the reader answers with what named compressors keep.
-
-    shown : names of compressors; "closed book" asks without any
-    sizes : {"step": ..., "limit": ...} of adaptive compression
-    """
+    """What the reader answers with what the compressors named by `shown` keep, "closed book" without any; `sizes`: {"step", "limit"}."""
     questions, passages, facts = drawn(sample, few)
     score, reader = named_scores(), asking.reader(profile, mode, CHAPTER if sample["dataset"] == "companion" else None)
     kept = {name: None if name == CLOSED else compressor(name, score, **sizes)(questions, passages) for name in shown}

@@ -14,12 +14,10 @@ from rag_utils.measures import erag as measure
 from rag_utils.prompts import load as load_prompt
 from rag_utils.retrieve import Run, ranking
 
-ANNOTATIONS = {
-    "containing the answer": "answer",
-    "provenance": "provenance",
-    "relevance by the LM": "relevance",
-    "eRAG": "erag",
-}  # title as in eRAG, Table 1 -> column; eRAG has one column per score, erag_...
+# title as in eRAG, Table 1 -> column; eRAG has one column per score, erag_...
+ANNOTATIONS = {"containing the answer": "answer", "provenance": "provenance", "relevance by the LM": "relevance"}
+ANNOTATIONS |= {"eRAG": "erag"}
+Rows = tuple[pd.DataFrame, dict]
 
 
 def labels_of(score: str) -> dict[str, str]:
@@ -38,7 +36,7 @@ def retrieved(questions: Sequence[Question], pool, *, k: int = 10) -> dict[str, 
     return {"BM25": retrieve.bm25(questions, pool, k=k), "dense": retrieve.dense(questions, pool, k=k)}
 
 
-def retrieved_rows(*, mode, datasets, passages, digest, k, few=None) -> tuple[pd.DataFrame, dict]:
+def retrieved_rows(*, mode, datasets, passages, digest, k, few=None) -> Rows:
     """`retrieved` as rows that can be kept, so that nothing has to be embedded again. No reader is asked, so `mode` changes nothing.
 
     passages : the data set whose passages are searched; ValueError if they are not those of the `digest_of` that is given
@@ -70,9 +68,7 @@ def runs_of(rows: pd.DataFrame, questions: Sequence[Question], *, k: int) -> dic
     return runs
 
 
-def on_benchmark(
-    *, mode, dataset, questions, profiles, prompts, k, max_new_tokens, few=None
-) -> tuple[pd.DataFrame, dict]:
+def on_benchmark(*, mode, dataset, questions, profiles, prompts, k, max_new_tokens, few=None) -> Rows:
     """The annotations of a public benchmark, each document labelled once: numbers and ids of passages only.
 
     questions : how many; a benchmark with fewer is taken whole; few: asks about the first of them only

@@ -12,9 +12,8 @@ from rag_utils.measures import erag as measure
 
 
 def pairs(table: pd.DataFrame, score: str, *, k: int, columns: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """What is correlated: per question, retriever and annotation the metrics of the list, and the reader's score with the whole list.
+    """Per annotation, question and retriever of `measures.erag.ask`'s table the metrics of the list, and the reader's score with all of it.
 
-    table   : as `measures.erag.ask` returns it
     columns : title -> column of labels; by default `labels_of(score)`
     returns : columns annotation, id, condition, the metrics that the labels allow (else NaN), whole
     """
@@ -28,7 +27,6 @@ def pairs(table: pd.DataFrame, score: str, *, k: int, columns: Mapping[str, str]
 def grid(paired: pd.DataFrame, *, method: str = "kendall", resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
     """Correlation over questions of each metric under each annotation with the reader's score: the cells of eRAG's Table 1.
 
-    paired  : as `pairs` returns it
     returns : index (annotation, metric), a column per retriever, cells Correlation; None where a column is constant, NaN where the
               metric does not exist
     """
@@ -67,9 +65,9 @@ def ahead(
 
 
 def ceilings(paired: pd.DataFrame, *, metrics: Sequence[str]) -> dict[str, str]:
-    """Kendall's tau of each metric "of" the largest that the ties allow, and A, the AUROC of precision where the reader is right or wrong.
+    """Kendall's tau of each metric that varies "of" the largest that the ties allow, of one retriever and one annotation.
 
-    paired : of one retriever and one annotation; a metric that is not defined or constant is left out
+    returns : metric -> text, and A -> the AUROC of precision where the reader is right or wrong
     """
     whole, cells = paired["whole"], {}
     for metric in metrics:

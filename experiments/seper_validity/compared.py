@@ -16,7 +16,7 @@ from rag_utils.judge import Judge
 from rag_utils.lm import LanguageModel, word_log_likelihoods
 from rag_utils.measures import CLOSED, GOLD
 from rag_utils.measures import seper as measure
-from rag_utils.measures.seper import STEP, VARIANTS, Agreed, Drawn, agreements, beliefs, meanings
+from rag_utils.measures.seper import STEP, VARIANTS, Agreed, Drawn
 from rag_utils.prompts import Prompt, prompt_text
 from rag_utils.stats import PERMUTATIONS, Correlation, correlation, correlation_difference, holm
 
@@ -35,7 +35,7 @@ def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: A
     agreed : what the judge says, as `agreements` returns it, if that is there already
     source : SePer, Table 2: similarity measures are means over the samples; entropy is the mean negative log-likelihood of a sample
     """
-    agreed = agreements(judge, questions, drawn) if agreed is None else agreed
+    agreed = measure.agreements(judge, questions, drawn) if agreed is None else agreed
     accepted, table = {question.id: question.answers for question in questions}, []
     pairs = {case: [(reply.text.strip(), accepted[case[0]]) for reply in own] for case, own in drawn.items()}
     alike = {each.__name__: cache(each) for each in (answers.exact_match, similarity.rouge_l, similarity.bleu)}
@@ -49,9 +49,9 @@ def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: A
         whole = np.array([reply.log_likelihood for reply in replies])
         row["perplexity"] = float(np.mean([uncertainty.perplexity(reply.token_log_likelihood) for reply in replies]))
         row["entropy"] = uncertainty.predictive_entropy(whole)
-        row["semantic_entropy"] = uncertainty.semantic_entropy(whole, meanings(*agreed[case])[0])
+        row["semantic_entropy"] = uncertainty.semantic_entropy(whole, measure.meanings(*agreed[case])[0])
         table.append(row)
-    return pd.DataFrame(table).merge(beliefs(judge, questions, drawn, agreed=agreed), on=["id", "condition"])
+    return pd.DataFrame(table).merge(measure.beliefs(judge, questions, drawn, agreed=agreed), on=["id", "condition"])
 
 
 def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Sequence[str] = tuple(MEASURES)) -> pd.DataFrame:

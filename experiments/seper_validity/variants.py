@@ -51,12 +51,11 @@ def intransitive(alike: np.ndarray) -> bool:
 def warped(reader: LanguageModel, asked: Mapping, drawn: Drawn, agreed: Agreed, warps: Mapping) -> pd.DataFrame:
     """SePer over the same samples with their likelihoods under warped distributions of the same reader.
 
-    asked   : the prompts of the cases
-    warps   : name -> temperature, top_k and top_p, as in `warp`
-    returns : columns id, condition and, for each warp, soft_NAME and hard_NAME, possible_NAME (share of samples that it can draw) and
-              change_NAME (mean over these of their log-likelihood minus the raw one, nats); empty where it can draw none
-    source  : the authors' code weighs by the scores that the generation of transformers hands out, which are warped. There the
-              samples are drawn from the warped distribution too; here they are the ones drawn from the raw one
+    asked, warps : prompts of the cases, and name -> temperature, top_k and top_p, as in `warp`
+    returns      : columns id, condition and, for each warp, soft_NAME and hard_NAME, possible_NAME (share of samples that it can draw) and
+                   change_NAME (mean over these of their log-likelihood minus the raw one, nats); empty where it can draw none
+    source       : the authors' code weighs by the scores that the generation of transformers hands out, which are warped. There the
+                   samples are drawn from the warped distribution too; here they are the ones drawn from the raw one
     """
     table = pd.DataFrame([*drawn], columns=["id", "condition"])
     for name, how in warps.items():
@@ -97,10 +96,9 @@ def warp(
 
 @torch.inference_mode()
 def log_likelihoods(reader: LanguageModel, asked: Mapping, drawn: Drawn, **how) -> dict[Case, np.ndarray]:
-    """Log-likelihood of every reply under the warped distribution, by the model itself: nothing is recorded.
+    """Log-likelihood of every reply, nats, under the warped distribution (`how` as in `warp`), by the model itself: nothing is recorded.
 
-    asked, drawn : prompts and replies of the cases; how : as in `warp`
-    returns      : per case (replies,) nats, sums over the tokens; -inf for a reply with a token that the warped distribution excludes
+    returns : per case (replies,), sums over the tokens; -inf for a reply with a token that the warped distribution excludes
     """
     warp(torch.zeros(1, 2), **how)
     keys = {case: [(asked[case], reply.token_ids) for reply in replies] for case, replies in drawn.items()}
@@ -117,8 +115,7 @@ def directed(
 ) -> pd.DataFrame:
     """SePer with a language model as judge of what follows from what; every distinct pair is asked once, each way.
 
-    agreed  : makes the clusters, in every column
-    prompt  : as in `measures.dense.entailment`
+    agreed  : makes the clusters, in every column; prompt: as in `measures.dense.entailment`
     returns : columns id, condition; soft_forward (does the answer follow from the sample?), soft_backward (the sample from the answer?) and
               soft_larger, the larger of both ways, with P("entailment") among the three words as kernel; hard_forward (clusters whose
               first member entails the answer: likeliest word "entailment") and hard_consistent ("contradiction" the likeliest word
