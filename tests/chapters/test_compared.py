@@ -4,37 +4,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny
+from tiny_samples import Initials, said
 
 from experiments.seper_validity import compared
 from rag_utils import lm
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
-from rag_utils.judge import Judge
-from rag_utils.lm import Generation
 from rag_utils.measures import CLOSED, seper
 from rag_utils.prompts import Prompt
-
-
-class Letters(Judge):
-    """Two answers mean the same if they begin alike; counts what it is asked."""
-
-    asked = 0
-
-    def equivalent(self, questions, left, right):
-        Letters.asked += len(left)
-        return np.array([float(a[:1].lower() == b[:1].lower()) for a, b in zip(left, right, strict=True)])
-
 
 QUESTION = Question(id="q", text="which letter", answers=("alpha", "beta"), dataset="companion")
 
 
-def said(text: str, *token_probabilities: float) -> Generation:
-    return Generation(text, tuple(range(len(token_probabilities))), np.log(token_probabilities))
-
-
 def test_two_samples_by_hand():
     drawn = {("q", CLOSED): [said(" alpha", 0.5, 0.6), said(" gamma", 0.1)]}
-    [row] = compared.rows(Letters(), [QUESTION], drawn).to_dict("records")
+    [row] = compared.rows(Initials(), [QUESTION], drawn).to_dict("records")
     # 0.3 and 0.1 weigh 3/4 and 1/4; the first means "alpha", the second neither answer
     assert row["seper_soft"] == pytest.approx(0.375)
     per_token = np.sqrt(0.3)  # geometric mean over two tokens
@@ -46,14 +30,14 @@ def test_two_samples_by_hand():
 
 def test_repeated_runs_are_disjoint_and_equal_rows_of_their_samples():
     replies = [said(" alpha", 0.5), said(" gamma", 0.1), said(" gamma", 0.1), said(" beta", 0.2)]
-    found = seper.repeated(Letters(), [QUESTION], {("q", CLOSED): replies}, sizes=[1, 2], times=2)
+    found = seper.repeated(Initials(), [QUESTION], {("q", CLOSED): replies}, sizes=[1, 2], times=2)
     assert found[["samples", "run"]].to_numpy().tolist() == [[1, 0], [2, 0], [1, 1], [2, 1]]
     for row, part in zip(found.itertuples(), (replies[:1], replies[:2], replies[2:3], replies[2:]), strict=True):
-        alone = compared.rows(Letters(), [QUESTION], {("q", CLOSED): part})
+        alone = compared.rows(Initials(), [QUESTION], {("q", CLOSED): part})
         assert (row.seper_soft, row.seper_hard) == (alone["seper_soft"].item(), alone["seper_hard"].item())
         assert row.right == alone["right"].item()
     with pytest.raises(ValueError, match="3 runs of 2 need 6 samples of each prompt, got 4"):
-        seper.repeated(Letters(), [QUESTION], {("q", CLOSED): replies}, sizes=[2], times=3)
+        seper.repeated(Initials(), [QUESTION], {("q", CLOSED): replies}, sizes=[2], times=3)
 
 
 def test_what_is_shown_and_what_it_is_worth():
@@ -72,7 +56,7 @@ def test_what_is_shown_and_what_it_is_worth():
         for question in asked
         if passages is None or question.id in passages
     }
-    table = compared.rows(Letters(), asked, drawn)
+    table = compared.rows(Initials(), asked, drawn)
     found = compared.worth(compared.changes(table), table).set_index(["id", "condition"])
     assert found["worth"].to_dict() == {
         ("one", "gold"): 1.0,
@@ -90,11 +74,11 @@ def test_what_is_shown_and_what_it_is_worth():
 
 def test_changes_are_after_minus_before_and_uncertainty_counts_the_other_way_round():
     drawn = {("q", CLOSED): [said(" gamma", 0.1)], ("q", "gold"): [said(" alpha", 0.5)]}
-    [change] = compared.changes(compared.rows(Letters(), [QUESTION], drawn)).to_dict("records")
+    [change] = compared.changes(compared.rows(Initials(), [QUESTION], drawn)).to_dict("records")
     assert change["condition"] == "gold" and change["soft_max"] == 1.0 and change["seper_soft"] == 0.5
     assert change["entropy"] == pytest.approx(np.log(10) - np.log(2)) and change["perplexity"] == pytest.approx(8)
     with pytest.raises(ValueError, match="closed book"):
-        compared.changes(compared.rows(Letters(), [QUESTION], drawn), against="closed bok")
+        compared.changes(compared.rows(Initials(), [QUESTION], drawn), against="closed bok")
 
 
 def test_a_question_without_passages_is_not_asked_and_the_language_model_judges_the_likeliest(tmp_path):

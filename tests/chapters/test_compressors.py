@@ -5,28 +5,14 @@ import pytest
 import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_evidence import GIVEN, PASSAGES, SENTENCES, encode
 
 from experiments.ecorag_ablations import compressors
 from rag_utils import lm
-from rag_utils.data import Passage, Question
+from rag_utils.data import Question
 from rag_utils.engine import weights
 from rag_utils.measures.ecorag import dot_products
 from rag_utils.prompts import Prompt
-
-LETTERS = "abcdefgh"
-PASSAGES = [
-    Passage("p1", "Tower", "aaa b. ccc d.", ("aaa b.", "ccc d.")),
-    Passage("p2", "", "bbb 7 a. eee.", ("bbb 7 a.", "eee.")),
-]
-QUESTION = Question("q", "aa when", ("b",), "companion", gold=PASSAGES[:1], gold_sentences=((1,),))
-GIVEN = ([QUESTION], {"q": PASSAGES})
-SENTENCES = ["Tower: aaa b.", "Tower: ccc d.", "bbb 7 a.", "eee."]
-
-
-def encode(texts):
-    """How often each letter occurs, as rows of length 1."""
-    rows = np.array([[1e-3 + text.lower().count(letter) for letter in LETTERS] for text in texts])
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.fixture

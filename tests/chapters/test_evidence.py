@@ -1,41 +1,14 @@
 """Labels beside the reader's own, rankings held against what is marked, and an evaluator's verdicts against the reader, by hand."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+from tiny_evidence import BRIDGE, CLOSED, KNOWN, OPEN, READ, STORM, Reader
 
 from experiments.ecorag_ablations import evidence
 from rag_utils import data
 from rag_utils.data import Passage, Question
-from rag_utils.prompts import Prompt
 
-CLOSED, READ = Prompt("closed", "Q: $question", chat=False), Prompt("read", "$documents\nQ: $question", chat=False)
-PASSAGES = [
-    Passage("p1", "Bridge", "It opened in 1894. It is red.", ("It opened in 1894.", "It is red.")),
-    Passage("p2", "Storm", "Opened in 1849, some say.", ("Opened in 1849, some say.",)),
-]
-OPEN = Question("q1", "when did it open", ("1894",), "companion", gold=PASSAGES[:1], gold_sentences=((0,),))
-KNOWN = Question("q2", "what is red", ("the bridge",), "companion", gold=PASSAGES[:1], gold_sentences=((1,),))
-
-
-class Reader:
-    """Says 1894 if it sees it and is not told 1849 as well; knows what is red."""
-
-    def __init__(self):
-        self.asked = []
-
-    def generate(self, prompts, *, max_new_tokens):
-        self.asked.append(list(prompts))
-        return [[SimpleNamespace(text=self.reply(prompt))] for prompt in prompts]
-
-    def reply(self, prompt):
-        if "red" in prompt.split("Q: ")[1]:
-            return " the bridge"
-        return " 1894" if "1894" in prompt and "1849" not in prompt else " unknown"
-
-    def count_tokens(self, text):
-        return len(text.split())
+PASSAGES = [BRIDGE, STORM]
 
 
 def test_labels_of_a_question_and_of_one_that_is_known_by_heart():

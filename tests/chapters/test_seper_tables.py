@@ -1,16 +1,15 @@
 """The tables of chapter 2 on tiny files: each is what its parts say of the same samples, whole or in part."""
 
-import numpy as np
 import pandas as pd
 import pytest
 import tiny
 import tiny_benchmarks
+from tiny_samples import Shares
 
 from experiments import asking, benchmarks
 from experiments.seper_validity import compared, tables, variants
 from rag_utils import lm, prompts
 from rag_utils.engine import weights
-from rag_utils.judge import Judge
 from rag_utils.measures import CLOSED, seper
 
 CLOSED_NAME, READ_NAME = "closed_plain", "read_plain"
@@ -20,13 +19,6 @@ SETTINGS = {
     "profiles": {"reader": "tiny", "judge": "letters", "asker": "tiny"},
     "prompts": {"closed": CLOSED_NAME, "read": READ_NAME, "judge": "seper_judge.chat", "entails": "dense_entails.chat"},
 }
-
-
-class Letters(Judge):
-    """Two answers mean the same as far as they share letters."""
-
-    def equivalent(self, questions, left, right):
-        return np.array([len({*a} & {*b}) / max(1, len({*a} | {*b})) for a, b in zip(left, right, strict=True)])
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +35,7 @@ def chapters(model, tmp_path, monkeypatch):
     tiny_benchmarks.write(tmp_path, monkeypatch)
     asked = []
     monkeypatch.setattr(asking, "reader", lambda profile, mode, chapter=None: asked.append(chapter) or model)
-    monkeypatch.setattr(tables, "load_judge", {"letters": Letters()}.get)
+    monkeypatch.setattr(tables, "load_judge", {"letters": Shares()}.get)
     return asked
 
 
@@ -55,7 +47,7 @@ def by_hand(chapters, model):
     read = {"closed": prompts.load(CLOSED_NAME), "read": prompts.load(READ_NAME)}
     asked = seper.prompts_of(model, data_set.questions, shown, **read)
     drawn = seper.draw(model, asked, n=4, max_new_tokens=3, seed=5)
-    return data_set.questions, shown, drawn, seper.agreements(Letters(), data_set.questions, drawn)
+    return data_set.questions, shown, drawn, seper.agreements(Shares(), data_set.questions, drawn)
 
 
 ON = {"dataset": "hotpotqa", "questions": 2}
@@ -66,7 +58,7 @@ def test_every_measure_of_the_samples(by_hand, chapters, model):
     questions, shown, drawn, agreed = by_hand
     assert list(shown) == [CLOSED, "gold", "hard negative", "step 1", "step 2"]
     rows, facts = tables.measured(how=HOW, **ON, **SETTINGS)
-    plain = compared.rows(Letters(), questions, drawn, agreed=agreed)
+    plain = compared.rows(Shares(), questions, drawn, agreed=agreed)
     pd.testing.assert_frame_equal(rows.drop(columns="lm_judge"), plain, **CLOSE)
     said = compared.asked_judge(model, questions, drawn, prompts.load("seper_judge.chat"))
     assert rows["lm_judge"].to_numpy() == pytest.approx(said)
@@ -85,7 +77,7 @@ def test_runs_are_beliefs_of_disjoint_samples(by_hand, model):
     assert len(rows) == 10 * 2 * 2
     for (size, run), part in rows.groupby(["samples", "run"]):
         own = {case: replies[2 * run : 2 * run + size] for case, replies in drawn.items()}
-        beliefs = seper.beliefs(Letters(), questions, own)
+        beliefs = seper.beliefs(Shares(), questions, own)
         both = part.merge(beliefs, on=["id", "condition"])
         assert len(both) == 10 and both["seper_soft_x"].to_numpy() == pytest.approx(both["seper_soft_y"].to_numpy())
         assert both["right_x"].tolist() == both["right_y"].tolist()
@@ -98,7 +90,7 @@ def test_variants_of_the_same_samples(by_hand, model):
         tables.by_code(how=HOW, among=None, **ON, **SETTINGS)[0], variants.by_code(drawn, agreed), **CLOSE
     )
     warped, _ = tables.warped(how=how, among=None, **ON, **SETTINGS)
-    plain = seper.beliefs(Letters(), questions, drawn)
+    plain = seper.beliefs(Shares(), questions, drawn)
     assert warped["soft_none"].to_numpy() == pytest.approx(plain["seper_soft"].to_numpy(), abs=1e-4)
     assert warped["change_none"].abs().max() < 1e-4 and (warped["possible_sharp"] == 1).all()
     assert (warped["change_sharp"].abs() > 0.1).any()
@@ -119,7 +111,7 @@ def test_the_corpus_is_spread_evenly_and_its_calls_belong_to_the_chapter(chapter
     assert {condition for _, condition in first.drawn} == {CLOSED} and set(chapters) == {"02_seper_validity"}
     settings = {name: SETTINGS[name] for name in ("mode", "profiles", "prompts")}
     rows, _ = tables.again(questions=3, how=HOW, **settings)
-    plain = compared.rows(Letters(), corpus[:3], first.drawn).assign(condition="asked again")
+    plain = compared.rows(Shares(), corpus[:3], first.drawn).assign(condition="asked again")
     pd.testing.assert_frame_equal(rows, plain, **CLOSE)
 
 

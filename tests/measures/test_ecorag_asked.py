@@ -1,7 +1,6 @@
 """ECoRAG asked of a reader: labels as the taught function finds them, what is kept, whether it suffices, and what is answered with it."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,63 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
+from tiny_evidence import BRIDGE, CLOSED, KNOWN, OPEN, PASSAGES, READ, SENTENCES, STORM, Reader, encode
 
 from rag_utils import answers, ecorag
 from rag_utils.data import Passage, Question
 from rag_utils.measures import ecorag as measure
 from rag_utils.measures.ecorag import FEATURES
-from rag_utils.prompts import Prompt
 
-CLOSED, READ = Prompt("closed", "Q: $question", chat=False), Prompt("read", "$documents\nQ: $question", chat=False)
 HOW = {"closed": CLOSED, "read": READ}
-LETTERS = "abcdefgh"
-PASSAGES = [
-    Passage("p1", "Tower", "aaa b. ccc d.", ("aaa b.", "ccc d.")),
-    Passage("p2", "", "bbb 7 a. eee.", ("bbb 7 a.", "eee.")),
-]
-QUESTION = Question("q", "aa when", ("b",), "companion", gold=PASSAGES[:1], gold_sentences=((1,),))
-GIVEN = ([QUESTION], {"q": PASSAGES})
-SENTENCES = ["Tower: aaa b.", "Tower: ccc d.", "bbb 7 a.", "eee."]
-
-
-def encode(texts):
-    """How often each letter occurs, as rows of length 1."""
-    rows = np.array([[1e-3 + text.lower().count(letter) for letter in LETTERS] for text in texts])
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-class Reader:
-    """Says what `reply` says of a prompt, and keeps what it was asked, call by call."""
-
-    def __init__(self, reply):
-        self.reply, self.asked = reply, []
-
-    def generate(self, prompts, *, max_new_tokens):
-        self.asked.append(list(prompts))
-        return [[SimpleNamespace(text=self.reply(prompt))] for prompt in prompts]
-
-    def count_tokens(self, text):
-        return len(text.split())
-
 
 # --- labels --------------------------------------------------------------------------------------
 
 
-def bridge(prompt):
-    """Says 1894 if it sees it and is not told 1849 as well; knows what is red."""
-    if "red" in prompt.split("Q: ")[1]:
-        return " the bridge"
-    return " 1894" if "1894" in prompt and "1849" not in prompt else " unknown"
-
-
-BRIDGE = Passage("p1", "Bridge", "It opened in 1894. It is red.", ("It opened in 1894.", "It is red."))
-STORM = Passage("p2", "Storm", "Opened in 1849, some say.", ("Opened in 1849, some say.",))
-OPEN = Question("q1", "when did it open", ("1894",), "companion", gold=(BRIDGE,))
-KNOWN = Question("q2", "what is red", ("the bridge",), "companion", gold=(BRIDGE,))
-
-
 def test_labels_of_a_question_and_of_one_that_is_known_by_heart():
-    table = measure.mine(Reader(bridge), [OPEN, KNOWN], {"q1": [BRIDGE, STORM], "q2": [BRIDGE]}, **HOW)
+    table = measure.mine(Reader(), [OPEN, KNOWN], {"q1": [BRIDGE, STORM], "q2": [BRIDGE]}, **HOW)
     assert table.to_numpy().tolist() == [
         ["q1", 1, "p1", 0, 0, "strong"],
         ["q1", 2, "p1", 1, 0, "weak"],
@@ -75,9 +31,9 @@ def test_labels_of_a_question_and_of_one_that_is_known_by_heart():
     ]
     assert list(table) == ["id", "rank", "passage", "place", "closed", "label"]
     with pytest.raises(ValueError, match="must each come once; got 'q1' twice"):
-        measure.mine(Reader(bridge), [OPEN, OPEN], {"q1": [BRIDGE]}, **HOW)
+        measure.mine(Reader(), [OPEN, OPEN], {"q1": [BRIDGE]}, **HOW)
     with pytest.raises(ValueError, match="passages must hold at least 1"):
-        measure.mine(Reader(bridge), [OPEN], {"q1": []}, **HOW)
+        measure.mine(Reader(), [OPEN], {"q1": []}, **HOW)
 
 
 @settings(max_examples=40, deadline=None)
@@ -278,7 +234,7 @@ def test_what_ships_is_small_and_fits():
 
 
 def test_reading_counts_tokens_and_asks_everything_in_one_call():
-    reader = Reader(bridge)
+    reader = Reader()
     kept = {"closed book": None, "both": {"q1": ["a 1894", "b c"], "q2": ["x"]}}
     table = measure.answered(reader, [OPEN, KNOWN], kept, **HOW)
     assert len(reader.asked) == 1 and len(reader.asked[0]) == 4
@@ -306,8 +262,6 @@ def test_an_answer_is_worth_what_the_metrics_say_and_an_empty_one_is_counted():
 
 def test_each_condition_and_question_has_the_row_that_it_has_alone():
     kept = {"a": {"q1": ["1894"], "q2": ["x y"]}, "closed": None, "b": {"q1": ["1894", "1849"], "q2": ["z"]}}
-    whole = measure.answered(Reader(bridge), [OPEN, KNOWN], kept, **HOW)
-    alone = [
-        measure.answered(Reader(bridge), [one], {name: kept[name]}, **HOW) for name in kept for one in (OPEN, KNOWN)
-    ]
+    whole = measure.answered(Reader(), [OPEN, KNOWN], kept, **HOW)
+    alone = [measure.answered(Reader(), [one], {name: kept[name]}, **HOW) for name in kept for one in (OPEN, KNOWN)]
     pd.testing.assert_frame_equal(whole, pd.concat(alone, ignore_index=True))

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tiny
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rag_utils import erag, lm
@@ -59,6 +59,7 @@ def tasks(draw):
     return questions, runs
 
 
+@settings(max_examples=40, deadline=None)
 @given(tasks(), st.randoms(use_true_random=False))
 def test_the_batched_way_is_the_taught_one_question_by_question(task, random):
     questions, runs = task

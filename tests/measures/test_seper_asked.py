@@ -6,6 +6,7 @@ import pytest
 import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_samples import Initials, Shares, said
 
 from rag_utils import lm, seper
 from rag_utils.data import Passage, Question
@@ -16,18 +17,6 @@ from rag_utils.measures import CLOSED, Case
 from rag_utils.measures import seper as asked
 from rag_utils.prompts import Prompt
 
-
-class Shares(Judge):
-    """Two answers mean the same as far as they share letters; notes what it is asked."""
-
-    def __init__(self):
-        self.seen = []
-
-    def equivalent(self, questions, left, right):
-        self.seen += zip(questions, left, right, strict=True)
-        return np.array([len({*a} & {*b}) / max(1, len({*a} | {*b})) for a, b in zip(left, right, strict=True)])
-
-
 CLOSED_PROMPT, READ_PROMPT = Prompt("c", "$question", chat=False), Prompt("r", "$documents\n$question", chat=False)
 WORDS = ["ab", "abc", "cd", "d", "", "bcd"]
 
@@ -36,10 +25,6 @@ def question(name: str, *answers: str) -> Question:
     return Question(
         id=name, text=f"which {name}", answers=answers, dataset="toy", gold=(Passage(f"{name}p", "", "ab"),)
     )
-
-
-def said(text: str, *token_probabilities: float) -> Generation:
-    return Generation(text, tuple(range(len(token_probabilities))), np.log(token_probabilities))
 
 
 def plainly(judge: Judge, one: Question, replies: list[Generation]) -> dict[str, float]:
@@ -85,12 +70,8 @@ def test_the_batched_way_equals_the_plain_one(seed):
 
 
 def test_two_samples_by_hand():
-    class Letters(Judge):
-        def equivalent(self, questions, left, right):
-            return np.array([float(a[:1] == b[:1]) for a, b in zip(left, right, strict=True)])
-
     one = question("q", "alpha", "beta")
-    [row] = asked.beliefs(Letters(), [one], {("q", CLOSED): [said(" alpha", 0.5, 0.6), said(" gamma", 0.1)]}).to_dict(
+    [row] = asked.beliefs(Initials(), [one], {("q", CLOSED): [said(" alpha", 0.5, 0.6), said(" gamma", 0.1)]}).to_dict(
         "records"
     )
     # 0.3 and 0.1 weigh 3/4 and 1/4; the first means "alpha", the second neither answer
