@@ -82,7 +82,7 @@ def compressor(name: str, score: Callable[[str], ecorag.Score], *, step: int, li
 def drawn(sample: Mapping, few: int | None = None) -> tuple[list[Question], dict[str, list[Passage]], dict]:
     """Questions of a sample, the first `few` of them, their passages, best first, and where they come from."""
     name, n = sample["dataset"], sample["questions"]
-    chosen = tuple(evidence.unseen_questions(n)) if name == "companion" else benchmarks.load(name, n).chosen
+    chosen = tuple(evidence.unseen_questions(n)) if name == "companion" else benchmarks.load(name, n).questions
     data_set = benchmarks.Benchmark(name, chosen)
     questions = list(chosen)
     # of all questions: how rare a word is depends on them
