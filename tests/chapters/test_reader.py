@@ -39,6 +39,7 @@ def plain_logits(reader, prompt: list[int], reply: list[int]) -> torch.Tensor:
 
 
 def test_log_likelihoods_are_within_a_ten_thousandth_of_a_nat(reader, texts):
+    texts = texts[::2]
     replies = [f" {word} and some more words" for word in ("Paris", "384,400 kilometres", "nobody")] * len(texts)
     found = reader.log_likelihood(texts, replies[: len(texts)])
     for text, reply, ours in zip(texts, replies, found, strict=False):
@@ -49,7 +50,7 @@ def test_log_likelihoods_are_within_a_ten_thousandth_of_a_nat(reader, texts):
 
 
 def test_greedy_replies_are_the_likeliest_tokens_wherever_the_lead_is_clear(reader, texts):
-    clear = 0
+    texts, clear = texts[1::2], 0
     for text, [reply] in zip(texts, reader.generate(texts, max_new_tokens=NEW_TOKENS), strict=True):
         two = plain_logits(reader, reader.encode(text), list(reply.token_ids)).log_softmax(dim=-1).topk(2)
         for lead, best, token in zip(
