@@ -171,14 +171,14 @@ class Material:
         }
         self.ways[SEMANTIC] = self.semantic(how["tau"])
         self.cut = {way: self.supplied(own, how["k"], self.questions) for way, own in self.ways.items()}
-        texts, same = list(dict.fromkeys(editable(self.cut, few=few))), judge.load_judge(profile)
+        texts, judges = list(dict.fromkeys(editable(self.cut, few=few))), judge.load_judge(profile)
         asked = {name: load_prompt(prompt) for name, prompt in prompts.items()}
         words = measure.rephrase(self.writer, texts, asked.pop("rephrase"), max_new_tokens=how["max_tokens"])
         self.other = dict(zip(texts, words, strict=True))
-        self.faithful = dict(zip(texts, map(float, measure.faithful(same, texts, words)), strict=True))
+        self.faithful = dict(zip(texts, map(float, measure.faithful(judges, texts, words)), strict=True))
         self.settings = Settings(**asked, max_new_tokens=how["max_new_tokens"])
         who = {"asker": self.asker, "other": measure.accepted(self.other, self.faithful)}
-        self.tables = measure.ask_with(self.questions, self.reader, same, self.settings, **who)
+        self.tables = measure.ask_with(self.questions, self.reader, judges, self.settings, **who)
 
     def semantic(self, tau: float) -> list[Passage]:
         how = {"max_tokens": self.how["max_tokens"], "count_tokens": self.writer.count_tokens}
