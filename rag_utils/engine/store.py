@@ -42,6 +42,7 @@ class Store:
         self.path, self.writable, self._earlier = Path(path), writable, earlier
         self._connection, self._process, self._parts = None, os.getpid(), {}
         self._journal = self.path.with_name(self.path.name + "-wal")
+        self._locks = self.path.with_name(self.path.name + "-shm")  # without it two writers do not know of each other
         self._lock = threading.RLock()
         self.get([])
 
@@ -161,7 +162,8 @@ class Store:
             if not self.writable and _name(error) in CLOSED and how == "mode=rw" and not self._journal.exists():
                 return self._connected("mode=ro&immutable=1")  # a folder that cannot be written to
             raise
-        self._parts = {path: _identity(path) for path in (self.path, self._journal)} if self.writable else {}
+        parts = (self.path, self._journal, self._locks)
+        self._parts = {path: _identity(path) for path in parts} if self.writable else {}
         return connection
 
     def _still_there(self, *only: Path) -> None:
@@ -170,10 +172,13 @@ class Store:
             now, length = _identity(path)
             if only and path not in only:
                 continue
-            if now != which:
+            if now != which or now is None:
+                if path == self._locks and self._connection is not None:
+                    self._connection.close()  # or later ones of this process would share its locks
+                    self._connection = None
                 raise RecordingError(
-                    f"{path} was {'replaced' if now else 'removed'} while this run was recording to it, and what it had recorded went "
-                    "with it. Put the file back, or run the same command again, which records what is missing."
+                    f"{path} was {'replaced' if now else 'removed'} while this run was recording to it, and what it had recorded may be "
+                    "gone with it. Put the file back, or run the same command again, which records what is missing."
                 )
             if path == self.path and length < size:
                 raise self._damaged(f"it was cut from {size} to {length} bytes while this run was recording to it")

@@ -364,12 +364,12 @@ def test_another_format_is_said(tmp_path):
         Store(tmp_path / "s")
 
 
-@pytest.mark.parametrize("gone", ["file", "journal", "folder", "replaced", "truncated"])
+@pytest.mark.parametrize("gone", ["file", "journal", "locks", "folder", "replaced", "truncated"])
 def test_what_is_removed_or_replaced_during_a_run_is_said_at_the_next_call(tmp_path, gone):
     folder = tmp_path / "cache/recordings"
     path = folder / "calls.sqlite"
     calls = {"add": lambda live: live.add(pairs(1, 1)), "close": Recordings.close}
-    for name in ("add",) if gone in ("journal", "truncated") else calls:
+    for name in ("add",) if gone in ("journal", "locks", "truncated") else calls:
         live = Recordings(writable=True)
         live.add(pairs(1))
         if gone == "folder":
@@ -379,11 +379,27 @@ def test_what_is_removed_or_replaced_during_a_run_is_said_at_the_next_call(tmp_p
         elif gone == "truncated":
             os.truncate(path, 4096)
         else:
-            (path if gone == "file" else folder / "calls.sqlite-wal").unlink()
+            path.with_name(path.name + {"file": "", "journal": "-wal", "locks": "-shm"}[gone]).unlink()
         words = "was cut from" if gone == "truncated" else "was replaced" if gone == "replaced" else "was removed"
         with pytest.raises(RecordingError, match=rf"calls\.sqlite.* {words}"):
             calls[name](live)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_second_writer_after_the_locks_are_removed_loses_nothing():
+    """Both would write to one place of the journal: 5 replies of each were enough to damage the file."""
+    first = Recordings(writable=True)
+    first.add(pairs(1))
+    first.store.path.with_name("calls.sqlite-shm").unlink()
+    writer = script(FORTY_ONE, 0, 1)
+    assert writer.stderr.read() == "" and writer.wait() == 0
+    with pytest.raises(RecordingError, match=r"sqlite-shm was (removed|replaced)"):
+        first.add(pairs(1, 1))
+    again = Recordings(writable=True)
+    again.add(pairs(1, 1))
+    keys = [f"{i:032x}" for i in range(41)]
+    assert len(again.get([*keys, *dict(pairs(2))])) == 43
+    again.store.check()
 
 
 # --- full disks and folders that cannot be used ----------------------------------------------------
