@@ -7,6 +7,7 @@ import pandas as pd
 
 from experiments.table import LOADED
 from rag_utils import answers, lm, stats
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 from rag_utils.data import Question
 from rag_utils.lm import LanguageModel
@@ -66,7 +67,11 @@ def ask(
     length   : max_new_tokens
     returns  : columns id, condition, reply, one per answer metric (0-1), log_likelihood (nats, sum over the reply), tokens, unparsable
                (1 if nothing is left of the reply after normalisation)
+    raises   : ValueError if an id comes twice, or passages are by something else than ids of questions
     """
+    ids = checks.distinct("ids of questions", [question.id for question in questions])
+    if passages is not None:
+        checks.keyed("passages", passages, ids, every=False)
     asked = [question for question in questions if passages is None or passages.get(question.id)]
     texts = [prompt_text(reader, prompt, question, passages and passages[question.id]) for question in asked]
     replies = reader.generate(texts, **length) if texts else []

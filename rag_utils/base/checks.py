@@ -161,6 +161,15 @@ def distinct(name: str, values: Iterable) -> list:
     return values
 
 
+def keyed(name: str, values: Mapping, keys: Collection, *, every: bool = True) -> Mapping:
+    """A mapping that has each of these keys, or with every=False one of them where it has any; others may be there too."""
+    missing = [key for key in keys if key not in values]
+    if missing and (every or (values and len(missing) == len(keys))):
+        came = f"{next(iter(values), 'none')!r:.60} and others, {len(missing)} are missing"
+        raise ValueError(f"{name} must be by keys such as {missing[0]!r:.60}; got {came}")
+    return values
+
+
 def kind(name: str, value, wanted: type, called: str):
     """A value of that type: a mapping, a question, ..."""
     if not isinstance(value, wanted):

@@ -80,7 +80,7 @@ def mine(reader: LanguageModel, questions: Sequence[Question], passages: Retriev
     """
     checks.distinct("ids of questions", [question.id for question in questions])
     by_id = {question.id: question for question in questions}
-    cut = [sentences(passages[name]) for name in by_id]
+    cut = [sentences(checks.keyed("passages", passages, by_id)[name]) for name in by_id]
 
     def said(asked: Sequence[tuple[str, ...]]) -> list[bool]:  # id, texts
         return right(reader, [(by_id[name], texts) for name, *texts in asked], **asking)
@@ -114,15 +114,18 @@ def load_head(name: str, folder: Path = FOLDER) -> Head:
     """The head that was trained on these labels, one of HEADS; ValueError if its file is absent or damaged."""
     with _intact(Path(folder) / f"{check_name('head', name, HEADS)}.safetensors") as path:
         tensors = load_file(path)
-        return {part: tensors[part].astype(np.float32) for part in PARTS}
+        head = {part: checks.numbers(part, tensors[part], dimensions=2).astype(np.float32) for part in PARTS}
+        if any(head[f"{side}.down"].shape != head[f"{side}.up"].shape[::-1] for side in ("question", "sentence")):
+            raise ValueError("down and up that do not fit")
+        return head
 
 
 def load_evaluator(folder: Path = FOLDER) -> dict:
     """{"intercept": number, "coefficients": {feature: number}} of `small_evaluator`; ValueError if the file is absent or damaged."""
     with _intact(Path(folder) / "evaluator.json") as path:
         fitted = json.loads(path.read_text(encoding="utf-8"))
-        coefficients = {name: float(fitted["coefficients"][name]) for name in FEATURES}
-        return {"intercept": float(fitted["intercept"]), "coefficients": coefficients}
+        coefficients = {name: checks.number(name, fitted["coefficients"][name]) for name in FEATURES}
+        return {"intercept": checks.number("intercept", fitted["intercept"]), "coefficients": coefficients}
 
 
 @contextmanager
@@ -158,7 +161,8 @@ def dot_products(encode: Encoder, head: Head | None = None, *, asked: Encoder | 
 
 def ranked(questions: Sequence[Question], passages: Retrieved, score: Score) -> dict[str, list[Sentence]]:
     """The sentences of each question's passages, best first; equal scores in the order of the passages."""
-    cut = [sentences(passages[question.id]) for question in questions]
+    ids = checks.distinct("ids of questions", [question.id for question in questions])
+    cut = [sentences(checks.keyed("passages", passages, ids)[name]) for name in ids]
     scores = score([question.text for question in questions], [[sentence.text for sentence in own] for own in cut])
     return {
         question.id: [own[place] for place in np.argsort(-values, kind="stable")]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from rag_utils import answers, erag, similarity
-from rag_utils.base.checks import distinct
+from rag_utils.base.checks import distinct, keyed
 from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel, word_log_likelihoods
@@ -39,14 +39,17 @@ def ask(
     again    : seed of a sample at temperature 1 by which each document is labelled a second time; None labels once
     returns  : columns id, condition (the retriever), rank (1 ..), document, answer (its text holds one; the title is not shown) and
                provenance (0 or 1), and for each of SCORES erag_, again_ (if asked for) and whole_
-    raises   : ValueError as `erag.annotate`, and if two questions have one id
+    raises   : ValueError as `erag.annotate`, if two questions have one id, and if a run lacks a question or `passages` what it found
     source   : eRAG, eq. 1 and section 3.1. Documents alone and lists are shown in the same form, so that at rank 1 erag_ is whole_
     """
 
     def show(question: str, *documents: str) -> str:
         return prompt_text(reader, prompt, question, documents)
 
-    distinct("ids of questions", [question.id for question in questions])
+    ids = distinct("ids of questions", [question.id for question in questions])
+    for name, run in runs.items():
+        keyed(f"the run of {name}", run, ids)
+        keyed("passages", passages, [document for question in ids for document in run[question]])
     lists = [(question, name, ranking(run[question.id])) for name, run in runs.items() for question in questions]
     asked, references = ([getattr(question, part) for question, _, _ in lists] for part in ("text", "answers"))
     texts = [[passages[name].text for name in ranks] for _, _, ranks in lists]

@@ -149,9 +149,11 @@ def judged(reply: str, question: Question) -> dict:
 
 
 def _asked(questions: Sequence[Question], shown: Shown, sets: Sets):
-    """Of every order the columns that name it, its question, and the passages as it puts them."""
-    by_id = {question.id: question for question in questions}
+    """Of every order the columns that name it, its question, and the passages as it puts them; ValueError if any of these is missing."""
+    questions = list(dict.fromkeys(questions))
+    by_id = dict(zip(checks.distinct("ids of questions", [one.id for one in questions]), questions, strict=True))
     for condition, orders in sets.items():
+        checks.keyed(f"questions of {condition}", by_id, orders), checks.keyed("shown", shown, orders)
         for name, every in orders.items():
             for run, order in enumerate(every):
                 row = {"id": name, "condition": condition, "run": run, "order": label(order)}

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from rag_utils import seper
+from rag_utils.base import checks
 from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
@@ -52,7 +53,14 @@ def contexts(questions: Sequence[Question], negatives: Passages, **others: Passa
 def prompts_of(
     reader: LanguageModel, questions: Sequence[Question], contexts: Shown, *, closed: Prompt, read: Prompt
 ) -> dict[Case, str]:
-    """What the reader is asked about each question under each context, by `closed` without one; nothing where it has no passages."""
+    """What the reader is asked about each question under each context, by `closed` without one; nothing where it has no passages.
+
+    raises : ValueError if an id comes twice, or passages are by something else than ids of questions
+    """
+    ids = checks.distinct("ids of questions", [question.id for question in questions])
+    for name, shown in contexts.items():
+        if shown is not None and not name.startswith(STEP):  # which few questions have
+            checks.keyed(f"passages of context {name!r}", shown, ids, every=False)
     return {
         Case(question.id, name): prompt_text(reader, read if shown else closed, question, shown and shown[question.id])
         for name, shown in contexts.items()

@@ -47,6 +47,15 @@ def test_one_row_per_question_and_condition_but_where_there_is_nothing_to_show(r
     assert row["reply"] == reply.text.strip() and row["log_likelihood"] == pytest.approx(reply.log_likelihood, abs=1e-4)
 
 
+def test_repeated_questions_and_passages_by_something_else_are_refused(reader):
+    """Before, such passages left every question out, and the table was empty."""
+    how = {"condition": "gold", "max_new_tokens": 2}
+    with pytest.raises(ValueError, match="passages must be by keys such as 'q0'; got 'what is 0' and others, 4 are"):
+        asking.ask(reader, QUESTIONS, READ, passages={each.text: each.gold for each in QUESTIONS}, **how)
+    with pytest.raises(ValueError, match="ids of questions must each come once; got 'q0' twice"):
+        asking.ask(reader, [*QUESTIONS, QUESTIONS[0]], CLOSED, **how)
+
+
 def rows(**columns):
     return pd.DataFrame({"unparsable": 0, "condition": "closed book", **columns})
 

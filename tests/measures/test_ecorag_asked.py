@@ -34,6 +34,14 @@ def test_labels_of_a_question_and_of_one_that_is_known_by_heart():
         measure.mine(Reader(), [OPEN, OPEN], {"q1": [BRIDGE]}, **HOW)
     with pytest.raises(ValueError, match="passages must hold at least 1"):
         measure.mine(Reader(), [OPEN], {"q1": []}, **HOW)
+    for refusing in (
+        lambda passages: measure.mine(Reader(), [OPEN], passages, **HOW),
+        lambda passages: measure.ranked([OPEN], passages, measure.dot_products(encode)),
+    ):
+        with pytest.raises(ValueError, match="passages must be by keys such as 'q1'; got 'when did it open'"):
+            refusing({OPEN.text: [BRIDGE]})
+    with pytest.raises(ValueError, match="must each come once; got 'q1' twice"):
+        measure.ranked([OPEN, OPEN], {"q1": [BRIDGE]}, measure.dot_products(encode))
 
 
 @settings(max_examples=40, deadline=None)
@@ -204,11 +212,21 @@ def test_a_saved_head_and_evaluator_are_loaded_and_what_is_damaged_is_named(tmp_
     (tmp_path / "evidentiality.safetensors").write_bytes(b"short")
     with pytest.raises(ValueError, match="absent or damaged"):
         measure.load_head("evidentiality", tmp_path)
+    for part, wrong in {
+        "question.up": np.full((2, 8), np.nan),
+        "sentence.down": np.ones((8, 3)),
+        "sentence.up": np.ones((2, 1)),  # which would be added to every number of an embedding
+        "question.down": np.ones(8),
+    }.items():
+        save_file(tensors | {part: wrong.astype(np.float16)}, tmp_path / "evidentiality.safetensors")
+        with pytest.raises(ValueError, match=r"evidentiality\.safetensors is absent or damaged"):
+            measure.load_head("evidentiality", tmp_path)
     with pytest.raises(ValueError, match=r"evaluator\.json is absent"):
         measure.load_evaluator(tmp_path)
-    (tmp_path / "evaluator.json").write_text(json.dumps({"intercept": 1, "coefficients": {}}))
-    with pytest.raises(ValueError, match="absent or damaged"):
-        measure.load_evaluator(tmp_path)
+    for coefficients in ({}, dict.fromkeys(FEATURES, np.nan)):
+        (tmp_path / "evaluator.json").write_text(json.dumps({"intercept": 1, "coefficients": coefficients}))
+        with pytest.raises(ValueError, match="absent or damaged"):
+            measure.load_evaluator(tmp_path)
 
 
 def test_what_ships_is_small_and_fits():

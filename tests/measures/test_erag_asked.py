@@ -119,6 +119,11 @@ def test_one_call_asks_each_document_alone_and_each_beginning_of_the_list():
     assert not [column for column in measure.ask(toy, QUESTIONS, RUNS, PASSAGES, prompt=READ) if "again" in column]
     with pytest.raises(ValueError, match="ids of questions must each come once; got 'q1' twice"):
         measure.ask(toy, [QUESTIONS[0]] * 2, RUNS, PASSAGES, prompt=READ)
+    by_title = {f"title of {name}": passage for name, passage in PASSAGES.items()}
+    with pytest.raises(ValueError, match="passages must be by keys such as 'a'; got 'title of a'"):
+        measure.ask(toy, QUESTIONS, RUNS, by_title, prompt=READ)
+    with pytest.raises(ValueError, match="the run of BM25 must be by keys such as 'q2'; got 'q1'"):
+        measure.ask(toy, QUESTIONS, {"BM25": {"q1": RUNS["BM25"]["q1"]}}, PASSAGES, prompt=READ)
 
 
 def test_a_title_is_no_evidence_since_it_is_not_shown():

@@ -1,5 +1,7 @@
 """MoI asked of a reader: orders, how likely each makes the question, answers, and fits of invented and of known scores."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -228,3 +230,18 @@ def test_problems_of_several_shapes_or_none_are_not_pooled():
         measure.pooled_position(pruned(table) + list(measure.problems(table, "cyclic").values()), 5)
     with pytest.raises(ValueError, match="problems must hold at least 1"):
         measure.pooled_position([], 5)
+
+
+def test_orders_of_other_questions_and_repeated_ids_are_refused(reader):
+    orders = {"pruned": {"q1": [[0, 1]]}}
+    for function in (measure.saliencies, measure.answered):
+        with pytest.raises(ValueError, match="questions of pruned must be by keys such as 'q1'; got 'q2'"):
+            function(reader, [OTHER], SHOWN, orders, prompt=READ)
+        with pytest.raises(ValueError, match="shown must be by keys such as 'q1'; got 'which"):
+            function(reader, [QUESTION], {QUESTION.text: SHOWN["q1"]}, orders, prompt=READ)
+        with pytest.raises(ValueError, match="ids of questions must each come once; got 'q1' twice"):
+            function(reader, [QUESTION, replace(QUESTION, text="another?")], SHOWN, orders, prompt=READ)
+    pd.testing.assert_frame_equal(
+        measure.answered(reader, [QUESTION, QUESTION], SHOWN, orders, prompt=READ),
+        measure.answered(reader, [QUESTION], SHOWN, orders, prompt=READ),
+    )

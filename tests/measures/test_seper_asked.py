@@ -111,6 +111,20 @@ def test_a_reader_is_asked_where_there_is_something_to_show(reader):
     assert [reply.text for reply in drawn["q", "gold"]] == [reply.text for reply in alone]
 
 
+def test_repeated_questions_and_passages_by_something_else_are_refused(reader):
+    """Before, the second question took the place of the first, and under such a context nobody was asked."""
+    questions = [question("q", "ab"), question("other", "cd")]
+    how = {"closed": CLOSED_PROMPT, "read": READ_PROMPT}
+    with pytest.raises(ValueError, match="ids of questions must each come once; got 'q' twice"):
+        asked.prompts_of(reader, [*questions, question("q", "ef")], {CLOSED: None}, **how)
+    by_text = {each.text: each.gold for each in questions}
+    words = f"passages of context 'gold' must be by keys such as 'q'; got '{questions[0].text}' and others"
+    with pytest.raises(ValueError, match=words):
+        asked.prompts_of(reader, questions, {CLOSED: None, "gold": by_text}, **how)
+    few = {CLOSED: None, "gold": {"q": questions[0].gold}, "step 1": {"elsewhere": questions[0].gold}, "none": {}}
+    assert len(asked.prompts_of(reader, questions, few, **how)) == 3
+
+
 def test_changes_are_utilities_and_refuse_what_cannot_be_compared():
     table = pd.DataFrame(
         {"id": ["a", "a", "b", "b"], "condition": [CLOSED, "gold"] * 2, "seper_soft": [0.2, 0.9, 0.5, np.nan]}
