@@ -50,7 +50,8 @@ def towers(folder: Path) -> Score:
         if not (folder / side / "modules.json").is_file():
             what = f"there is no encoder in {folder / side}"
             raise WeightsError(f"{what}; training/evidence.py --encoder embedded makes it")
-        model = SentenceTransformer(str(folder / side), device="cpu", local_files_only=True)
+        local = {"local_files_only": True, "trust_remote_code": False}
+        model = SentenceTransformer(str(folder / side), device="cpu", **local)
         encode[side] = partial(model.encode, show_progress_bar=False)
     return ecorag.dot_products(encode["sentence"], asked=encode["question"])
 

@@ -134,7 +134,7 @@ def _convert_apart(gguf: Path, target: Path) -> None:
     done = subprocess.run([sys.executable, "-c", APART, str(gguf), str(target)], capture_output=True, text=True)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"the conversion ended with exit status {done.returncode}"]
-        raise WeightsError(lines[-1])
+        raise WeightsError(f"{lines[-1]} (when {gguf} was converted)")
 
 
 def _complete(folder: Path) -> bool:
@@ -149,6 +149,8 @@ def _complete(folder: Path) -> bool:
         damaged = sorted(there ^ promised.keys())
         hashes = digests(folder / name for name in sorted(there & promised.keys()))
         damaged += [path.name for path, digest in hashes.items() if promised[path.name] != digest]
+    except PermissionError as error:
+        raise WeightsError(f"{error.filename} cannot be read: {error.strerror}.") from error
     except (OSError, ValueError, TypeError, AttributeError):
         damaged = [FACTS]
     if damaged:

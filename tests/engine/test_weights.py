@@ -1,9 +1,9 @@
 """The embedded reader: converted once, checked at every load, and clear about what is wrong."""
 
+import ast
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -66,6 +66,23 @@ def test_a_damaged_conversion_is_named_and_not_made_again(converted, name, damag
     damage(converted)
     with pytest.raises(weights.WeightsError, match=rf"{name} is not what was written.*delete the folder"):
         weights.embedded_directory()
+
+
+def test_what_may_not_be_read_is_not_called_damaged(converted, monkeypatch):
+    def forbidden(paths):
+        raise PermissionError(13, "Permission denied", str(converted / "model.safetensors"))
+
+    monkeypatch.setattr(weights, "digests", forbidden)
+    with pytest.raises(weights.WeightsError, match=r"model\.safetensors cannot be read: Permission denied"):
+        weights.embedded_directory()
+
+
+def test_a_damaged_wheel_is_named(tmp_path):
+    for content in (b"", b"no model" * 99, b"GGUF" + bytes(99)):
+        (tmp_path / "model.gguf").write_bytes(content)
+        with pytest.raises(weights.WeightsError, match=r"model\.gguf") as caught:
+            weights._convert_apart(tmp_path / "model.gguf", tmp_path / "models/target")
+        assert "\n" not in str(caught.value) and list((tmp_path / "models").iterdir()) == []
 
 
 def test_a_file_is_hashed_once_and_again_when_anything_about_it_changes(tmp_path, monkeypatch):
@@ -163,6 +180,18 @@ def fingerprint(folder: Path) -> str:
     return weights.load(Profile(name="local", reader=str(folder))).fingerprint
 
 
+def test_weights_templates_and_vocabularies_are_in_the_fingerprint_of_a_folder(folder):
+    seen = {fingerprint(folder)}
+    with open(folder / "model.safetensors", "r+b") as stream:  # one number of the last tensor, nothing else
+        stream.seek(-4, os.SEEK_END)
+        stream.write(b"\0\0\0\0")
+    seen.add(fingerprint(folder))
+    for name in ("chat_template.jinja", "spiece.model", "merges.txt"):
+        (folder / name).write_text("{{ messages[0].content }}")
+        seen.add(fingerprint(folder))
+    assert len(seen) == 5
+
+
 @pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"])
 def test_everything_that_computes_is_in_the_fingerprint_of_a_folder(folder, name):
     before = fingerprint(folder)
@@ -201,15 +230,26 @@ def test_no_code_of_a_model_folder_runs_and_nothing_is_asked(folder, tmp_path):
 
 
 def test_no_model_is_loaded_with_the_right_to_run_code():
-    """Every from_pretrained of the packages says trust_remote_code=False, itself or in the options it is given."""
-    for path in [
-        *(ROOT / "rag_utils").rglob("*.py"),
-        *(ROOT / "experiments").rglob("*.py"),
-        *(ROOT / "training").glob("*.py"),
-    ]:
-        text = path.read_text(encoding="utf-8")
-        if ".from_pretrained(" in text:
-            assert re.search(r"trust_remote_code(=|\": )False", text) and "trust_remote_code=True" not in text, path
+    """Every call that loads one says trust_remote_code=False, itself or in options of the same function."""
+    wrong = []
+    for place in ("rag_utils", "experiments", "training", "benchmarks"):
+        for path in (ROOT / place).rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+            for called in loading(functions):
+                options = [word for word in called.keywords if word.arg is None]
+                said = [ast.unparse(word.value) for word in called.keywords if word.arg == "trust_remote_code"]
+                around = [ast.unparse(one) for one in functions if one.lineno <= called.lineno <= one.end_lineno]
+                if said != ["False"] and not (options and any("'trust_remote_code': False" in code for code in around)):
+                    wrong.append(f"{path.relative_to(ROOT)}:{called.lineno}")
+    assert wrong == []
+
+
+def loading(functions: list[ast.FunctionDef]) -> list[ast.Call]:
+    """Calls in them that load a model, a configuration or a tokenizer."""
+    calls = {node for one in functions for node in ast.walk(one) if isinstance(node, ast.Call)}
+    return [one for one in calls if getattr(one.func, "attr", getattr(one.func, "id", "")) in
+            ("from_pretrained", "SentenceTransformer", "CrossEncoder", "pipeline")]  # fmt: skip
 
 
 def test_a_missing_wheel_names_the_command(monkeypatch):
