@@ -103,7 +103,7 @@ def examples(
     kind : one of ecorag.HEADS; texts are sentences, but whole passages for leave-one-out
     """
     pool = {passage.id: passage for passage in data.passages(source)}
-    found = {}
+    labelled = {}
     for question in questions:
         own = rows[rows["id"] == question.id]
         if kind == "leave-one-out":
@@ -116,10 +116,11 @@ def examples(
                 for name, place in zip(own["passage"], own["place"], strict=True)
             ]
         column = {"answerability": "answer", "leave-one-out": "needed"}.get(kind)
-        labels = list(own["label"]) if column is None else ["strong" if one else "distractor" for one in own[column]]
+        holds = None if column is None else own[column]
+        labels = list(own["label"]) if holds is None else ["strong" if each else "distractor" for each in holds]
         if "strong" in labels and {"weak", "distractor"} & set(labels):
-            found[question.id] = (question.text, texts, labels)
-    return found
+            labelled[question.id] = (question.text, texts, labels)
+    return labelled
 
 
 def development(name: str) -> bool:
@@ -147,8 +148,8 @@ def drawn(labels: list[str], higher: str, chosen: argparse.Namespace, rng: rando
     kinds = {name: [i for i, label in enumerate(labels) if label == name] for name in LOWER[higher]}
     weak, hard = kinds.get("weak", []), kinds["distractor"]
     wanted = min(len(weak), max(round(chosen.weak_share * chosen.negatives), chosen.negatives - len(hard)))
-    some = rng.sample(weak, wanted)
-    return place, some + rng.sample(hard, min(len(hard), chosen.negatives - len(some)))
+    chosen_weak = rng.sample(weak, wanted)
+    return place, chosen_weak + rng.sample(hard, min(len(hard), chosen.negatives - len(chosen_weak)))
 
 
 def question_loss(score, labels: list[str], temperature: float, draw=None) -> torch.Tensor:
@@ -171,21 +172,21 @@ def question_loss(score, labels: list[str], temperature: float, draw=None) -> to
     return total
 
 
-def frozen(found: dict, encode: retrieve.Encoder) -> dict:
+def frozen(labelled: dict, encode: retrieve.Encoder) -> dict:
     """The examples with embeddings instead of texts, for `Heads`."""
     return {
         name: (torch.tensor(encode([asked])[0]), torch.tensor(encode(texts)), labels)
-        for name, (asked, texts, labels) in found.items()
+        for name, (asked, texts, labels) in labelled.items()
     }
 
 
-def parts_of(found: dict, kind: str) -> dict[str, list[str]]:
+def parts_of(labelled: dict, kind: str) -> dict[str, list[str]]:
     """The ids to learn from and those to choose the epoch by; ValueError if one of them is empty."""
     parts = {"train": [], "development": []}
-    for name in found:
+    for name in labelled:
         parts["development" if development(name) else "train"].append(name)
     if not all(parts.values()):
-        raise ValueError(f"{kind}: {len(found)} questions are too few to train on and to choose by")
+        raise ValueError(f"{kind}: {len(labelled)} questions are too few to train on and to choose by")
     return parts
 
 
@@ -199,17 +200,17 @@ def loss_of(model: torch.nn.Module, example: tuple, temperature: float, draw=Non
     return question_loss(score, labels, temperature, draw)
 
 
-def losses_on(model: torch.nn.Module, found: dict, parts: dict, temperature: float) -> dict[str, float]:
+def losses_on(model: torch.nn.Module, labelled: dict, parts: dict, temperature: float) -> dict[str, float]:
     """The mean loss of each part, nats."""
     model.eval()
     with torch.no_grad():
         return {
-            title: round(torch.stack([loss_of(model, found[name], temperature) for name in names]).mean().item(), 5)
+            title: round(torch.stack([loss_of(model, labelled[name], temperature) for name in names]).mean().item(), 5)
             for title, names in parts.items()
         }
 
 
-def train_epoch(model: torch.nn.Module, optimizer, found: dict, names: list[str], chosen, epoch: int) -> None:
+def train_epoch(model: torch.nn.Module, optimizer, labelled: dict, names: list[str], chosen, epoch: int) -> None:
     """Once through the questions in an order that seed and epoch decide; dropout is alike after a stop."""
     rng = random.Random(f"{chosen.seed}-{epoch}")
     order = rng.sample(names, len(names))
@@ -219,22 +220,22 @@ def train_epoch(model: torch.nn.Module, optimizer, found: dict, names: list[str]
         losses = []
         for name in part:
 
-            def draw(higher: str, labels: list[str] = found[name][2]) -> tuple[int, list[int]]:
+            def draw(higher: str, labels: list[str] = labelled[name][2]) -> tuple[int, list[int]]:
                 return drawn(labels, higher, chosen, rng)
 
-            losses.append(loss_of(model, found[name], chosen.temperature, draw))
+            losses.append(loss_of(model, labelled[name], chosen.temperature, draw))
         torch.stack(losses).mean().backward()
         optimizer.step()
         optimizer.zero_grad()
 
 
-def train(kind: str, found: dict, model: torch.nn.Module, chosen: argparse.Namespace, run: str) -> tuple[dict, dict]:
+def train(kind: str, labelled: dict, model: torch.nn.Module, chosen: argparse.Namespace, run: str) -> tuple[dict, dict]:
     """The weights of the epoch that is kept, and how it went.
 
-    found : per question what the model takes, (question, texts), and the labels of the texts
+    labelled : per question what the model takes, (question, texts), and the labels of the texts
     run   : of `key`
     """
-    parts = parts_of(found, kind)
+    parts = parts_of(labelled, kind)
     optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.rate)
     path = chosen.state / (f"{kind} all weights" if chosen.encoder else kind) / "state.safetensors"
     if saved := state.load(path, run, optimizer):
@@ -242,10 +243,10 @@ def train(kind: str, found: dict, model: torch.nn.Module, chosen: argparse.Names
         model.load_state_dict(groups["model"])
         best = groups["best"]
     else:
-        history, best = [{"epoch": 0} | losses_on(model, found, parts, chosen.temperature)], copied(model)
+        history, best = [{"epoch": 0} | losses_on(model, labelled, parts, chosen.temperature)], copied(model)
     for [epoch] in track(([i] for i in range(len(history), chosen.epochs + 1)), what=kind, total=chosen.epochs):
-        train_epoch(model, optimizer, found, parts["train"], chosen, epoch)
-        history.append({"epoch": epoch} | losses_on(model, found, parts, chosen.temperature))
+        train_epoch(model, optimizer, labelled, parts["train"], chosen, epoch)
+        history.append({"epoch": epoch} | losses_on(model, labelled, parts, chosen.temperature))
         if not math.isfinite(history[-1]["train"]):
             raise ValueError(f"{kind}: the loss after epoch {epoch} is {history[-1]['train']}; want a lower rate")
         if history[-1]["development"] < min(row["development"] for row in history[:-1]):
@@ -267,19 +268,19 @@ def copied(model: torch.nn.Module) -> dict:
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
-def key(kind: str, found: dict, chosen: argparse.Namespace) -> str:
+def key(kind: str, labelled: dict, chosen: argparse.Namespace) -> str:
     """What a saved state must have been made with. More epochs go on with it, and which epoch is kept in the end is decided then."""
     plan = {name: value for name, value in vars(chosen).items() if name not in (*NOT_IN_PLAN, "keep", "epochs")}
-    return state.digest(kind, found, plan, chosen.encoder)
+    return state.digest(kind, labelled, plan, chosen.encoder)
 
 
-def judged(found: dict, score: ecorag.Score) -> list[tuple[str, str, bool]]:
+def judged(labelled: dict, score: ecorag.Score) -> list[tuple[str, str, bool]]:
     """What an evaluator learns from: question, text, and whether it is strong evidence.
 
     source : ECoRAG, section 3.2.1 and appendix B.1: one to three, <NOT> the others with the compressor's highest scores
     """
     rows = []
-    for question, texts, labels in found.values():
+    for question, texts, labels in labelled.values():
         order = np.argsort(-score([question], [texts])[0], kind="stable")
         strong = [texts[i] for i in order if labels[i] == "strong"]
         others = [texts[i] for i in order if labels[i] in ("weak", "distractor")][: 3 * len(strong)]
@@ -297,7 +298,7 @@ def fit_evaluator(rows: list[tuple[str, str, bool]], score: ecorag.Score) -> tup
     values = model.coef_[0] / spread
     fitted = {
         "intercept": round(float(model.intercept_[0] - values @ mean), 6),
-        "coefficients": {name: round(float(one), 6) for name, one in zip(ecorag.FEATURES, values, strict=True)},
+        "coefficients": {name: round(float(value), 6) for name, value in zip(ecorag.FEATURES, values, strict=True)},
     }
     return fitted, {"evidence": int(np.sum(right)), "not": int(len(right) - np.sum(right))}
 
@@ -340,19 +341,19 @@ def train_evaluator(rows: list[tuple[str, str, bool]], chosen: argparse.Namespac
     return losses
 
 
-def train_kinds(found_of, chosen: argparse.Namespace, encode: retrieve.Encoder) -> dict:
+def train_kinds(labelled_of, chosen: argparse.Namespace, encode: retrieve.Encoder) -> dict:
     """Heads on the frozen encoder, or all weights of both towers, once per kind of label, and the small evaluator; how it went."""
     reports = {}
     for kind in dict.fromkeys(["evidentiality", *chosen.heads]):  # the evaluator needs the first
-        found = found_of(kind)
-        examples = found if chosen.encoder else frozen(found, encode)
+        labelled = labelled_of(kind)
+        examples = labelled if chosen.encoder else frozen(labelled, encode)
         torch.manual_seed(chosen.seed)
         model = (
             dual_encoder.load(chosen.encoder)
             if chosen.encoder
             else Heads(len(next(iter(examples.values()))[0]), chosen.rank)
         )
-        best, reports[kind] = train(kind, examples, model, chosen, key(kind, found, chosen))
+        best, reports[kind] = train(kind, examples, model, chosen, key(kind, labelled, chosen))
         if chosen.encoder:
             model.load_state_dict(best)
             dual_encoder.save(model, chosen.out / kind)
@@ -360,7 +361,8 @@ def train_kinds(found_of, chosen: argparse.Namespace, encode: retrieve.Encoder) 
             half = {name.replace("_", "."): tensor.to(torch.float16).contiguous() for name, tensor in best.items()}
             save_file(half, chosen.out / f"{kind}.safetensors")
     score = trained_score(chosen, encode)
-    return {"heads": reports, "evaluator": save_evaluator(judged(found_of("evidentiality"), score), score, chosen.out)}
+    evaluator = save_evaluator(judged(labelled_of("evidentiality"), score), score, chosen.out)
+    return {"heads": reports, "evaluator": evaluator}
 
 
 def trained_score(chosen: argparse.Namespace, encode: retrieve.Encoder) -> ecorag.Score:
@@ -373,20 +375,20 @@ def trained_score(chosen: argparse.Namespace, encode: retrieve.Encoder) -> ecora
 def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None = None) -> None:
     chosen = settings(arguments)
     rows = labels(chosen)
-    questions = [one for one in evidence.train_questions(chosen.data) if one.id in set(rows["id"])]
+    questions = [question for question in evidence.train_questions(chosen.data) if question.id in set(rows["id"])]
     encode = encode or retrieve.encoder()
     make_dir(chosen.out)
 
-    def found_of(kind: str) -> dict:
+    def labelled_of(kind: str) -> dict:
         return examples(rows, questions, kind, chosen.data)
 
     if chosen.evaluator:
         head = ecorag.load_head("evidentiality", tables.FOLDERS[chosen.data])
-        losses = train_evaluator(judged(found_of("evidentiality"), ecorag.dot_products(encode, head)), chosen)
+        losses = train_evaluator(judged(labelled_of("evidentiality"), ecorag.dot_products(encode, head)), chosen)
         print(f"loss {losses[0]:.2f} at the first step, {losses[-1]:.2f} at the last of {len(losses)}")
         return
     provenance = {"encoder": f"{chosen.encoder} all weights" if chosen.encoder else "all-MiniLM-L6-v2 frozen"}
-    provenance |= train_kinds(found_of, chosen, encode)
+    provenance |= train_kinds(labelled_of, chosen, encode)
     kept = rows.attrs["kept"]
     plan = {name: value for name, value in vars(chosen).items() if name not in NOT_IN_PLAN}
     provenance |= {"labels": {"fingerprint": kept["facts"]["fingerprints"]["embedded"], **kept["settings"]}}

@@ -41,7 +41,7 @@ def encode(model, tokenizer, inputs: Sequence[Texts]) -> tuple[torch.Tensor, tor
     counts = [len(texts) for texts in inputs]
     pairs = zip(states.split(counts), batch.attention_mask.bool().split(counts), strict=True)
     fused = [passages[there] for passages, there in pairs]
-    mask = [torch.ones(len(one), dtype=torch.long, device=model.device) for one in fused]
+    mask = [torch.ones(len(states), dtype=torch.long, device=model.device) for states in fused]
     return pad_sequence(fused, batch_first=True), pad_sequence(mask, batch_first=True)
 
 

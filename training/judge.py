@@ -222,7 +222,7 @@ def reliability(probability: np.ndarray, right: np.ndarray) -> dict:
     likely = np.clip(np.where(right, probability, 1 - probability), 1e-4, 1)
     return {
         "bins": bins,
-        "calibration_error": round(sum(one["n"] * abs(one["said"] - one["right"]) for one in bins) / len(right), 4),
+        "calibration_error": round(sum(part["n"] * abs(part["said"] - part["right"]) for part in bins) / len(right), 4),
         "brier": round(float(np.mean((probability - right) ** 2)), 4),
         "log_loss": round(float(-np.mean(np.log(likely))), 4),
     }
@@ -230,7 +230,7 @@ def reliability(probability: np.ndarray, right: np.ndarray) -> dict:
 
 def cosine_thresholds(rows: list[dict]) -> list[float]:
     """Per fold, the threshold on MiniLM's cosine with which most answers of the other folds are judged as people did."""
-    found = []
+    thresholds = []
     for without in range(FOLDS):
         pairs = [
             (float(row[f"cosine_{system}"]), row[f"verdict_{system}"])
@@ -240,8 +240,8 @@ def cosine_thresholds(rows: list[dict]) -> list[float]:
         ]
         cosine, right = np.array(pairs).T
         candidates = np.arange(1, 100) / 100
-        found.append(float(candidates[np.argmax([np.mean((cosine > one) == right) for one in candidates])]))
-    return found
+        thresholds.append(float(candidates[np.argmax([np.mean((cosine > least) == right) for least in candidates])]))
+    return thresholds
 
 
 def measured(rows: list[dict]) -> dict:
@@ -259,9 +259,9 @@ def measured(rows: list[dict]) -> dict:
         cosine = np.array([float(row[f"cosine_{system}"]) > thresholds[row["fold"]] for row in judged])
         result["cosine"][system] = scores(cosine, right)
         everything.append((probability, right))
-    for one in result.values():
-        one["mean"] = {
-            name: round(float(np.mean([one[system][name] for system in data.SYSTEMS])), 2)
+    for by_system in result.values():
+        by_system["mean"] = {
+            name: round(float(np.mean([by_system[system][name] for system in data.SYSTEMS])), 2)
             for name in ("f1", "accuracy")
         }
     return result | {
@@ -276,13 +276,13 @@ def on_contrast(
     """How many pairs of each category the judge and lexical match call as they are, and how many there are."""
     judge = EmbeddedJudge(fitted, encode=encode)
     said = judge.equivalent(*([getattr(pair, side) for pair in pairs] for side in ("question", "left", "right")))
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for pair, probability in zip(pairs, said, strict=True):
-        row = found.setdefault(pair.category, {"n": 0, "judge": 0, "lexical": 0})
+        row = counts.setdefault(pair.category, {"n": 0, "judge": 0, "lexical": 0})
         row["n"] += 1
         row["judge"] += int((probability > THRESHOLD) == pair.equivalent)
         row["lexical"] += int(bool(contains_answer(pair.right, [pair.left])) == pair.equivalent)
-    return found
+    return counts
 
 
 def write(fitted: Coefficients, rows: list[dict], out: Path) -> None:

@@ -31,8 +31,8 @@ def main() -> None:
     rows = []
     for profile, name in READERS.items():
         reader = lm.load(profile, mode="fresh")
-        found = right_of_ten(reader, questions, prompts.load(name))
-        rows += [(question.id, profile, right) for question, right in zip(questions, found, strict=True)]
+        shares = right_of_ten(reader, questions, prompts.load(name))
+        rows += [(question.id, profile, right) for question, right in zip(questions, shares, strict=True)]
     with (COMPANION / "known.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("id", "reader", "right_of_ten"))

@@ -70,10 +70,10 @@ def train_student(
     """
     if not examples or not development:
         raise ValueError(f"wanted questions to train on and to choose by; got {len(examples)} and {len(development)}")
-    lengths = {one.orders.shape[1] for one in (*examples, *development)}
+    lengths = {taught.orders.shape[1] for taught in (*examples, *development)}
     if len(lengths) != 1:
         raise ValueError(f"orders must be of one length; got {sorted(lengths)}")
-    tensors = {part: [_tensors(one) for one in some] for part, some in (("train", examples), ("dev", development))}
+    tensors = {part: [_tensors(taught) for taught in own] for part, own in (("train", examples), ("dev", development))}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         student = Student(len(examples[0].question), lengths.pop(), rank=rank)
@@ -84,9 +84,9 @@ def train_student(
         order = rng.sample(range(len(examples)), len(examples)) if epoch else []
         for start in range(0, len(order), batch):
             losses = []
-            for question, passages, some, wanted in (tensors["train"][i] for i in order[start : start + batch]):
+            for question, passages, own_orders, wanted in (tensors["train"][i] for i in order[start : start + batch]):
                 drawn = torch.tensor(rng.sample(range(len(wanted)), min(orders, len(wanted))))
-                losses.append(preference_loss(student(question, passages, some[drawn]), wanted[drawn]))
+                losses.append(preference_loss(student(question, passages, own_orders[drawn]), wanted[drawn]))
             optimizer.zero_grad()
             torch.stack(losses).mean().backward()
             optimizer.step()
@@ -133,9 +133,10 @@ def main(given: argparse.Namespace) -> list[dict]:
     return history
 
 
-def _tensors(one: Preference) -> tuple[torch.Tensor, ...]:
-    numbers = [torch.as_tensor(values, dtype=torch.float32) for values in (one.question, one.passages, one.scores)]
-    return numbers[0], numbers[1], torch.as_tensor(np.asarray(one.orders)), numbers[2]
+def _tensors(taught: Preference) -> tuple[torch.Tensor, ...]:
+    parts = (taught.question, taught.passages, taught.scores)
+    question, passages, scores = (torch.as_tensor(values, dtype=torch.float32) for values in parts)
+    return question, passages, torch.as_tensor(np.asarray(taught.orders)), scores
 
 
 def _mean(student: Student, examples) -> float:
