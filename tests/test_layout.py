@@ -1,6 +1,7 @@
 """The house: which room may import which, over every file that is found; and what a move breaks without a word."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -63,6 +64,24 @@ def test_every_room_is_known():
     assert sorted({room(name) for name in KNOWN} - set(MAY) - {"map"}) == []
     top = [path.name for path in (ROOT / "rag_utils").glob("*.py")]
     assert len(top) <= 16, top
+
+
+def test_the_map_and_the_readme_lead_to_every_room():
+    """Each file at the top and each room in both; the map in 20 lines, with the first line of a file saying what it is."""
+    path = ROOT / "rag_utils" / "__init__.py"
+    texts = {"map": path.read_text(encoding="utf-8"), "README": (ROOT / "README.md").read_text(encoding="utf-8")}
+    assert len(texts["map"].splitlines()) <= 20
+    rooms = {f"{folder.name}/" for folder in (ROOT / "rag_utils").iterdir() if any(folder.glob("*.py"))}
+    names = rooms | {path.stem for path in (ROOT / "rag_utils").glob("*.py")} - {"__init__"}
+    missing = [f"{name}: {where}" for where, text in texts.items() for name in names if not re.search(rf"\b{name}", text)]
+    beside = ("experiments", "training", "benchmarks", "tests")
+    missing += [f"{where}/: README" for where in beside if f"`{where}/`" not in texts["README"]]
+    assert sorted(missing) == []
+
+
+def test_the_first_line_of_every_file_says_what_it_is():
+    code = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in KNOWN.items()}
+    assert [name for name, tree in code.items() if tree.body and not (ast.get_docstring(tree) or "").strip()] == []
 
 
 def test_every_import_is_of_a_file_that_is_there():

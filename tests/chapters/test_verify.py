@@ -1,5 +1,6 @@
 """Verifying: right numbers pass, a changed number with a right checksum is found, and so is a changed function."""
 
+import inspect
 import json
 import sys
 import types
@@ -11,6 +12,7 @@ from experiments import table as tables
 from experiments import verify
 from experiments.table import Kept
 from rag_utils.corpora.manifest import DataError
+from rag_utils.engine import recordings
 from rag_utils.engine.recordings import RecordingError
 
 
@@ -131,3 +133,30 @@ def test_what_a_page_read_from_the_cache_becomes_tracked(tmp_path, monkeypatch):
     with pytest.raises(tables.TableError, match="hold a text"):
         verify.adopt("c", trace)
     assert json.loads(trace.read_text().splitlines()[0])["chapter"] == "c"
+
+
+# --- the committed tables --------------------------------------------------------------------------
+
+
+def test_every_committed_table_carries_all_settings_of_an_experiment_that_is_there(monkeypatch):
+    monkeypatch.undo()
+    wrong, every = [], [tables.kept(*names) for names in tables.every()]
+    for kept in every:
+        if kept.function.startswith("experiments."):
+            function = tables._experiment(kept.function)
+            takes = set(inspect.signature(function).parameters) - {"mode", "few"}
+            if takes != set(kept.settings) or tables.named(function) != kept.function:
+                wrong.append(f"{kept.function}: {sorted(takes ^ set(kept.settings))}")
+    assert wrong == [] and len(every) > 90
+
+
+@pytest.mark.slow
+def test_what_is_recorded_of_the_committed_tables_still_follows(tmp_path, monkeypatch, capsys):
+    """`rag-companion verify` without the tables that need the model: each of the others is computed whole, from recordings."""
+    monkeypatch.undo()
+    monkeypatch.setattr(recordings, "cache_dir", tmp_path.joinpath)  # what is tracked, and nobody's own store
+    assert verify.main(["--recorded"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    absent = [line for line in said if "not run" in line and "needs the model" not in line]
+    assert sum(": verified, " in line for line in said) + len(absent) >= 15
+    assert [line for line in absent if "is not here" not in line and "which is no experiment" not in line] == []
