@@ -17,6 +17,7 @@ import tiny
 from typer.testing import CliRunner
 
 from rag_utils.base import sealed
+from rag_utils.engine import recordings
 from rag_utils.page import chapters, cli
 
 CELLS = """
@@ -414,6 +415,42 @@ def test_a_changed_digit_stops_the_build_and_is_named(book, monkeypatch):
     (book / "data/results/more.csv").write_text("id,value\na,1\n")
     with pytest.raises(ValueError, match=r"more\.csv belongs to no table"):
         chapters.build(say=lambda text: None)
+
+
+# --- sealing ----------------------------------------------------------------------------------------
+
+TRACED = """
+from rag_utils.engine import recordings
+recordings.trace("03_sealed", "embedded", ["asked"])
+recordings.trace("03_sealed", "another model", ["of another model"])
+recordings.trace(None, "embedded", ["seen in a benchmark"])
+"""
+
+
+def test_only_sealing_makes_a_tracked_file_and_of_nothing_but_the_chapters_own_calls(book, monkeypatch):
+    """What the page asks and what its tables are verified by; nothing is sealed where a table is not verified."""
+    nbformat.write(notebook('mode = "replay"', TRACED), book / "notebooks/03_sealed.ipynb")
+    monkeypatch.setenv("RAG_COMPANION_CACHE", str(book / "cache"))
+    monkeypatch.setattr(recordings, "TRACKED", book / "data/recordings")
+    monkeypatch.setattr(recordings.weights, "embedded_fingerprints", lambda: {"embedded"})
+    keys = ["asked", "verified", "of another model", "seen in a benchmark", "of an earlier run"]
+    recordings.Recordings(writable=True).add([(key, {"text": key}) for key in keys])
+    words, outcomes = [], [0, 1, 0, 0]
+
+    def verify(*given):
+        words.append(given[0])
+        recordings.trace("03_sealed", "embedded", ["verified"])
+        return outcomes.pop(0)
+
+    monkeypatch.setattr(chapters, "verify", verify)
+    with pytest.raises(chapters.ChapterError, match="03_sealed is not sealed"):
+        chapters.seal("03_sealed", say=lambda text: None)
+    assert list((book / "data/recordings").iterdir()) == []
+    said = []
+    chapters.seal("03_sealed", say=said.append)
+    path = book / "data/recordings/03_sealed.jsonl"
+    assert set(recordings.read_sealed(path)) == {"asked", "verified"} and words == ["--adopt", "--recorded"] * 2
+    assert said[0].endswith("03_sealed.jsonl: 2 calls") and recordings.TRACE not in os.environ
 
 
 # --- what stops for want of numbers -----------------------------------------------------------------
