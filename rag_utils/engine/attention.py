@@ -7,12 +7,13 @@ no sum; long sums over keys are made of parts that begin at fixed places. (Linea
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AttentionInterface, AttentionMaskInterface
+
+from rag_utils.engine.products import fast_products
 
 OWN = "rag_companion"  # the name under which transformers finds our attention
 ROWS = 4  # the rows of a product are padded to a multiple of it
@@ -22,13 +23,13 @@ PLACES = 64  # places of a text whose scores are held at once
 SCORES = 1 << 22  # of each head, held at once on a GPU
 
 
-@contextmanager
-def attention(model):
-    """Let the `attend` that the model is called with compute its attention: attend(layer, query, key, value, scaling)."""
+def forward(model, ids: torch.Tensor, places: torch.Tensor, attend, **options) -> torch.Tensor:
+    """The model's logits of tokens (rows, n) at these places; attend(layer, query, key, value, scaling) is its attention."""
     usual = model.config._attn_implementation
     model.config._attn_implementation = OWN
     try:
-        yield
+        with fast_products(model):
+            return model(input_ids=ids, position_ids=places, use_cache=False, attend=attend, **options).logits
     finally:
         model.config._attn_implementation = usual
 

