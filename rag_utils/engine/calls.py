@@ -59,7 +59,11 @@ class Calls:
         replies = self._recordings.get(calls.values()) if self._recordings is not None else {}
         missing = [call for call, key in calls.items() if key not in replies]
         if missing and self.mode == "replay":
-            raise self._not_recorded(len(missing), len(calls))
+            where = f"chapter {self.chapter}" if self.chapter else "any chapter"
+            command = f"`rag-companion run {self.chapter} --mode live`" if self.chapter else '`load(..., mode="live")`'
+            raise RecordingError(
+                f"{len(missing)} of {len(calls)} model calls are not recorded for {where}; {command} records them."
+            )
         for batch in compute(missing) if missing else ():
             keyed = [(calls[call], reply) for call, reply in batch]
             replies.update(keyed)
@@ -69,8 +73,3 @@ class Calls:
             trace(self.chapter, self.fingerprint, set(calls.values()) - self.answered.keys())
         self.answered |= {key: Answered(*described(call), replies[key]) for call, key in calls.items()}
         return {call: replies[key] for call, key in calls.items()}
-
-    def _not_recorded(self, missing: int, asked: int) -> RecordingError:
-        where = f"chapter {self.chapter}" if self.chapter else "any chapter"
-        command = f"`rag-companion run {self.chapter} --mode live`" if self.chapter else '`load(..., mode="live")`'
-        return RecordingError(f"{missing} of {asked} model calls are not recorded for {where}; {command} records them.")

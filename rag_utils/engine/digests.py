@@ -32,15 +32,12 @@ def digests(paths: Iterable[Path]) -> dict[Path, str]:
         if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED:
             news[name] = [*state, result[path]]
     if news:
-        _keep(memory, known | news)
+        partial = memory.with_name(f".{memory.name}.{os.getpid()}")
+        kept = {name: row for name, row in (known | news).items() if Path(name).exists()}
+        try:
+            memory.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(kept, indent=1))
+            os.replace(partial, memory)
+        except OSError:  # a folder that cannot be written to: the files are read again the next time
+            partial.unlink(missing_ok=True)
     return result
-
-
-def _keep(memory: Path, known: dict) -> None:
-    partial = memory.with_name(f".{memory.name}.{os.getpid()}")
-    try:
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps({name: row for name, row in known.items() if Path(name).exists()}, indent=1))
-        os.replace(partial, memory)
-    except OSError:  # a folder that cannot be written to: the files are read again the next time
-        partial.unlink(missing_ok=True)

@@ -33,19 +33,21 @@ class LiveCheck:
 def live_check(texts: Texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
     """Compute k of the answered calls again, chosen by the seed; see `LanguageModel.live_check`."""
     whole("k", k, least=1), whole("seed", seed, least=0)
-    keys = sorted(calls.answered)
+    keys, chapter = sorted(calls.answered), calls.chapter
     if not keys:
         raise ValueError("no call was answered yet, so there is nothing to check; got 0 calls, want at least 1")
     chosen = np.random.default_rng(seed).choice(len(keys), size=min(k, len(keys)), replace=False)
     chosen = [keys[i] for i in sorted(chosen)]
     answers = [calls.answered[key] for key in chosen]
-    replies = [
-        list(answer.reply["tokens"])
-        if answer.continuation is None
-        else texts.encode(answer.continuation, context=False)
-        for answer in answers
-    ]
     contexts = [texts.context(answer.prompt) for answer in answers]
+    scored = [(answer.reply["tokens"], answer.continuation) for answer in answers]
+    replies = [list(tokens) if text is None else texts.encode(text, context=False) for tokens, text in scored]
+    renew = "delete recordings/calls.sqlite in the cache folder and run again with --mode live."
+    if chapter is not None:
+        renew = (
+            f"delete data/recordings/{chapter}.jsonl and recordings/calls.sqlite in the cache folder, then `rag-companion run "
+            f"{chapter} --mode live` and `rag-companion seal {chapter}`."
+        )
     for batch in decode.score(texts.model, contexts, replies, batch_tokens=texts.batch_tokens):
         for i, log_likelihood, lead in batch:
             recorded = np.array(answers[i].reply["log_likelihood"])
@@ -54,15 +56,6 @@ def live_check(texts: Texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
                 raise RecordingError(
                     f"live check: recorded call {chosen[i]} is no longer what {texts.name} says (largest difference {off:.4f} nat per "
                     f"token, allowed {NEAR}; a greedy token lies {lead.max():.4f} nat behind, allowed {TIED}). If the change is meant, "
-                    f"{_renew(calls.chapter)}"
+                    f"{renew}"
                 )
     return LiveCheck(len(chosen), len(keys), sum(map(len, replies)), sum(answer.greedy for answer in answers))
-
-
-def _renew(chapter: str | None) -> str:
-    if chapter is None:
-        return "delete recordings/calls.sqlite in the cache folder and run again with --mode live."
-    return (
-        f"delete data/recordings/{chapter}.jsonl and recordings/calls.sqlite in the cache folder, then `rag-companion run {chapter} "
-        f"--mode live` and `rag-companion seal {chapter}`."
-    )

@@ -31,19 +31,16 @@ def call_key(**call) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-class Recordings:
-    """Both stores as one: the user's is asked first, then the tracked files.
+class Recordings(Store):
+    """Both stores as one: the user's is asked first, then the tracked files; `add` writes to the user's only.
 
     chapter  : whose tracked file is asked; None asks all
-    writable : whether replies can be added; they go to the user's store, never to a tracked file
+    writable : whether replies can be added
     raises   : RecordingError if a file is damaged or cannot be read
     """
 
     def __init__(self, chapter: str | None = None, *, writable: bool = False):
-        path = cache_dir("recordings") / "calls.sqlite"
-        earlier = path.with_suffix(".jsonl")
-        moves = not os.path.exists(path) and any(map(os.path.exists, (earlier, _journal(earlier))))
-        self.store = Store(path, writable=writable or moves, earlier=lambda: _before_sqlite(earlier))
+        super().__init__(cache_dir("recordings", "calls.sqlite"), writable=writable)
         paths = [TRACKED / f"{chapter}.jsonl"] if chapter else sorted(TRACKED.glob("*.jsonl"))
         self._tracked = [read_sealed(path) for path in paths]
         self._checked = False
@@ -54,21 +51,13 @@ class Recordings:
         raises : RecordingError if one is missing and the user's store is damaged, for then it may have been there
         """
         keys = set(keys)
-        replies = self.store.get(keys)
+        replies = super().get(keys)
         for tracked in self._tracked:
             replies |= {key: tracked[key] for key in keys - replies.keys() if key in tracked}
         if len(replies) < len(keys) and not self._checked:
-            self.store.check()
+            self.check()
             self._checked = True
         return replies
-
-    def add(self, replies: Iterable[tuple[str, dict]]) -> None:
-        """Record a batch of (key, reply) in the user's store; RecordingError if it cannot be written."""
-        self.store.add(replies)
-
-    def close(self) -> None:
-        """Let the user's store go; RecordingError if it was removed while it was recorded to."""
-        self.store.close()
 
 
 def seal(chapter: str, keys: Collection[str], *, keep: Collection[str] = ()) -> Path:
@@ -159,22 +148,3 @@ def read_sealed(path: Path) -> dict[str, dict]:
         raise RecordingError(f"{path} is damaged: the checksum of its {lines} replies is wrong; {restore}")
     _read[path] = state, {reply.pop("key"): reply for reply in map(json.loads, body.splitlines())}
     return _read[path][1]
-
-
-def _journal(path: Path) -> Path:
-    return path.with_name(path.name + ".journal")
-
-
-def _before_sqlite(path: Path) -> dict[str, dict]:
-    """The replies of a user's store as it was before SQLite: a sealed file and a journal; a torn last line of it is no reply."""
-    replies = dict(read_sealed(path))
-    lines = _journal(path).read_bytes().split(b"\n")[:-1] if _journal(path).exists() else []
-    for number, line in enumerate(lines, start=1):
-        checksum, _, text = line.decode("utf-8", errors="replace").partition(" ")
-        if hashlib.sha256(text.encode()).hexdigest()[:12] != checksum:
-            raise RecordingError(
-                f"{_journal(path)}, line {number}, is damaged: its checksum is wrong; delete that line."
-            )
-        reply = json.loads(text)
-        replies[reply.pop("key")] = reply
-    return replies

@@ -1,17 +1,16 @@
 """The user's store of replies: one SQLite file that any number of models, threads and processes write to at once.
 
-A batch is one transaction, and on the disk when `add` returns (WAL with synchronous=FULL: a batch takes seconds to compute, its fsync
-milliseconds). Each row carries a checksum of key and reply. What is damaged, removed or replaced is said, never computed again in silence.
+Every call opens the file anew and holds nothing afterwards. A batch is one transaction, and on the disk when `add` returns: it takes
+seconds to compute, its fsync milliseconds. Each row carries a checksum of key and reply. What is damaged, removed or replaced is said,
+never computed again in silence.
 """
 
 import hashlib
-import itertools
 import json
 import os
 import sqlite3
 import tempfile
-import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -23,7 +22,6 @@ PATIENCE = 60.0  # seconds to wait for another process's transaction
 AT_ONCE = 500  # keys of one look
 DAMAGED = {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", None}
 CLOSED = {"SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH", "SQLITE_READONLY"}
-_of_the_parent: list[sqlite3.Connection] = []  # a forked process must not close what its parent has open
 
 
 class RecordingError(RuntimeError):
@@ -31,26 +29,16 @@ class RecordingError(RuntimeError):
 
 
 class Store:
-    """Replies by key. `get` looks them up, `add` records a batch, `check` reads all of it.
+    """Replies by key in the file `path`, which the first writable store makes."""
 
-    path     : the file; made by the first store that is writable
-    writable : whether replies may be added
-    earlier  : gives the replies that a new file begins with
-    """
-
-    def __init__(self, path: Path, *, writable: bool = False, earlier=dict):
-        self.path, self.writable, self._earlier = Path(path), writable, earlier
-        self._connection, self._process, self._parts = None, os.getpid(), {}
-        self._journal = self.path.with_name(self.path.name + "-wal")
-        self._locks = self.path.with_name(self.path.name + "-shm")  # without it two writers do not know of each other
-        self._lock = threading.RLock()
-        self.get([])
+    def __init__(self, path: Path, *, writable: bool = False):
+        self.path, self.writable = Path(path), writable
+        self._known = None  # which file a writable store writes to, and its size when it was last seen
+        with self._open():
+            pass
 
     def get(self, keys: Collection[str]) -> dict[str, dict]:
-        """Those of the keys that are recorded, with their replies.
-
-        raises : RecordingError if a reply or the file is damaged or cannot be read
-        """
+        """Those of the keys that are recorded, with their replies; RecordingError if one or the file is damaged or cannot be read."""
         keys, replies = list(keys), {}
         with self._open() as connection:
             for first in range(0, len(keys) if connection else 0, AT_ONCE):
@@ -61,26 +49,22 @@ class Store:
         return replies
 
     def add(self, replies: Iterable[tuple[str, dict]]) -> None:
-        """Record a batch of (key, reply); what is there already stays as it is.
+        """Record a batch of (key, reply); what is there stays as it is.
 
         raises : RecordingError if it cannot be written; what was recorded before stays
         """
-        rows = [_row(key, reply) for key, reply in replies]
+        texts = [(key, json.dumps(reply, ensure_ascii=False)) for key, reply in replies]
+        rows = [(key, text, checksum(key, text)) for key, text in texts]
         try:
             with self._open() as connection:
-                self._still_there()
                 connection.execute("BEGIN IMMEDIATE")
                 with connection:
                     connection.executemany("INSERT OR IGNORE INTO replies VALUES (?, ?, ?)", rows)
-                self._still_there()
         except RecordingError as error:
             raise RecordingError(f"{len(rows)} replies could not be recorded: {error}") from error
 
     def check(self) -> None:
-        """Read the whole file and compare every checksum.
-
-        raises : RecordingError naming what is damaged
-        """
+        """Read the whole file and compare every checksum; RecordingError naming what is damaged."""
         with self._open() as connection:
             if connection is None:
                 return
@@ -91,98 +75,69 @@ class Store:
                 self._reply(*row)
 
     def close(self) -> None:
-        """Let the file go; the next call opens it again.
-
-        raises : RecordingError if it was removed or replaced while it was recorded to
-        """
-        with self._lock:
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
-                self._still_there(self.path)
-
-    def __del__(self):  # Python frees a connection late, and its journal stays until then
-        if self._connection is not None and self._process == os.getpid():
-            self._connection.close()
+        """RecordingError if the file was removed or replaced while it was recorded to; the next call takes what is there then."""
+        with self._open():
+            pass
+        self._known = None
 
     @contextmanager
-    def _open(self):
-        """The connection, or None where there is no file; errors of SQLite are said as ours."""
-        with self._lock:
-            try:
-                if self._process != os.getpid():
-                    _of_the_parent.append(self._connection)
-                    self._connection, self._process = None, os.getpid()
-                if self._connection is None and self.writable and not self.path.exists():
-                    self._make()
-                if self._connection is None and self.path.exists():
-                    self._connection = self._connected("mode=rw")
-                yield self._connection
-            except sqlite3.Error as error:
-                raise self._said(error) from error
-            except OSError as error:
-                raise RecordingError(f"{self.path} cannot be opened for this: {error.strerror}.") from error
+    def _open(self) -> Iterator[sqlite3.Connection | None]:
+        """A connection, or None where there is no file; errors of SQLite are said as ours."""
+        try:
+            if self.writable and self._known is None:
+                self._make()
+                self._known = _identity(self.path)
+            self._still_there()
+            if not self.path.exists():
+                yield None
+                return
+            where = f"{self.path.absolute().as_uri()}?mode=rw"
+            with closing(sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None)) as connection:
+                connection.text_factory = bytes
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                if version != FORMAT:
+                    raise self._damaged(f"it has format {version}, this version reads format {FORMAT}")
+                yield connection
+            self._still_there()
+        except sqlite3.Error as error:
+            raise self._said(error) from error
+        except OSError as error:
+            raise RecordingError(f"{self.path} cannot be opened for this: {error.strerror}.") from error
 
     def _make(self) -> None:
-        """The file with its table, there as a whole or not at all."""
-        if (journal := self._journal).exists() and not self.path.exists():
+        """The file with its table, there as a whole or not at all, where there is none."""
+        if self.path.exists():
+            return
+        journal = self.path.with_name(f"{self.path.name}-journal")
+        if journal.exists():
             raise RecordingError(
                 f"{self.path} was removed, {journal.name} is left of it; put it back or delete that too."
             )
         handle, scratch = tempfile.mkstemp(prefix=f".{self.path.name}-", dir=make_dir(self.path.parent))
         os.close(handle)
         try:
-            with closing(sqlite3.connect(scratch, isolation_level=None)) as connection:
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute("BEGIN")
+            with closing(sqlite3.connect(scratch)) as connection:
                 connection.execute(TABLE)
-                rows = itertools.starmap(_row, self._earlier().items())
-                connection.executemany("INSERT INTO replies VALUES (?, ?, ?)", rows)
                 connection.execute(f"PRAGMA user_version={FORMAT}")
-                connection.execute("COMMIT")
             os.link(scratch, self.path)
         except FileExistsError:
             pass  # another process was faster
         finally:
             os.unlink(scratch)
 
-    def _connected(self, how: str) -> sqlite3.Connection:
-        where = f"{self.path.absolute().as_uri()}?{how}"
-        connection = sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-        connection.text_factory = bytes
-        try:
-            for setting in ("synchronous=FULL", "wal_autocheckpoint=1") if self.writable else ():
-                connection.execute(f"PRAGMA {setting}")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version != FORMAT:
-                raise self._damaged(f"it has format {version}, this version reads format {FORMAT}")
-            connection.execute("SELECT key FROM replies LIMIT 1").fetchone()
-        except (sqlite3.Error, RecordingError) as error:
-            connection.close()
-            if not self.writable and _name(error) in CLOSED and how == "mode=rw" and not self._journal.exists():
-                return self._connected("mode=ro&immutable=1")  # a folder that cannot be written to
-            raise
-        parts = (self.path, self._journal, self._locks)
-        self._parts = {path: _identity(path) for path in parts} if self.writable else {}
-        return connection
-
-    def _still_there(self, *only: Path) -> None:
-        """RecordingError unless the files are those that were opened, and the store itself no shorter."""
-        for path, (which, size) in self._parts.items():
-            now, length = _identity(path)
-            if only and path not in only:
-                continue
-            if now != which or now is None:
-                if path == self._locks and self._connection is not None:
-                    self._connection.close()  # or later ones of this process would share its locks
-                    self._connection = None
-                raise RecordingError(
-                    f"{path} was {'replaced' if now else 'removed'} while this run was recording to it, and what it had recorded may be "
-                    "gone with it. Put the file back, or run the same command again, which records what is missing."
-                )
-            if path == self.path and length < size:
-                raise self._damaged(f"it was cut from {size} to {length} bytes while this run was recording to it")
-            self._parts[path] = which, length
+    def _still_there(self) -> None:
+        """RecordingError unless the file that a writable store writes to is the one that it began with, and no shorter."""
+        if self._known is None:
+            return
+        (which, size), (now, length) = self._known, _identity(self.path)
+        if now != which:
+            raise RecordingError(
+                f"{self.path} was {'replaced' if now else 'removed'} while this run was recording to it, and what it had recorded went "
+                "with it. Put the file back, or run the same command again, which records what is missing."
+            )
+        if length < size:
+            raise self._damaged(f"it was cut from {size} to {length} bytes while this run was recording to it")
+        self._known = which, length
 
     def _reply(self, key, reply, written) -> tuple[str, dict]:
         try:
@@ -202,8 +157,9 @@ class Store:
             "which records what is missing."
         )
 
-    def _said(self, error: Exception) -> RecordingError:
-        name = _name(error)
+    def _said(self, error: sqlite3.Error) -> RecordingError:
+        name = getattr(error, "sqlite_errorname", None)
+        name = name and "_".join(name.split("_")[:2])  # without what says more
         if name in DAMAGED:
             return self._damaged(str(error))
         if name in CLOSED:
@@ -215,20 +171,9 @@ class Store:
         )
 
 
-def _row(key: str, reply: dict) -> tuple[str, str, str]:
-    text = json.dumps(reply, ensure_ascii=False)
-    return key, text, checksum(key, text)
-
-
 def checksum(key: str, text: str) -> str:
     """16 hex digits over a key and its reply."""
     return hashlib.sha256(f"{key} {text}".encode()).hexdigest()[:16]
-
-
-def _name(error: Exception) -> str | None:
-    """SQLite's name of the error, without what comes behind a second underscore."""
-    name = getattr(error, "sqlite_errorname", None)
-    return name and "_".join(name.split("_")[:2])
 
 
 def _identity(path: Path) -> tuple[tuple[int, int] | None, int]:

@@ -116,8 +116,7 @@ def _uniforms(tokens: list[int], seed: int | None, index: int, steps: int) -> np
 
 
 def _first_stop(text: str, stop: Sequence[str]) -> int | None:
-    places = [place for place in (text.find(s) for s in stop) if place >= 0]
-    return min(places) if places else None
+    return min((place for s in stop if (place := text.find(s)) >= 0), default=None)
 
 
 def _rounded(values) -> list[float]:

@@ -10,6 +10,7 @@ stands once. No model here, only lists of whole numbers.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, takewhile
 
 
 @dataclass
@@ -53,24 +54,19 @@ def prefix_tree(texts: Sequence[Sequence[int]], *, allowance: float = 0.0) -> No
     >>> root.tokens, [node.tokens for node in root.children], size(root)
     ([1], [[2], [5]], 5)
     """
-    if not texts or not all(len(text) for text in texts):
-        raise ValueError(
-            f"prefix_tree wants at least one text and no empty one, got lengths {[len(t) for t in texts][:5]}"
-        )
+    if not texts or not all(map(len, texts)):
+        lengths = [len(text) for text in texts][:5]
+        raise ValueError(f"prefix_tree wants at least one text and no empty one, got lengths {lengths}")
     order = sorted(range(len(texts)), key=lambda i: list(texts[i]))
     root = _branch(texts, order, 0)
     stack = [(root, order)]
     while stack:
         node, members = stack.pop()
         node.ends = [i for i in members if len(texts[i]) == node.stop]
-        groups: dict[int, list[int]] = {}
-        for i in members:
-            if len(texts[i]) > node.stop:
-                groups.setdefault(texts[i][node.stop], []).append(i)
-        for group in groups.values():
-            child = _branch(texts, group, node.stop)
-            node.children.append(child)
-            stack.append((child, group))
+        longer = [i for i in members if len(texts[i]) > node.stop]
+        groups = [list(group) for _, group in groupby(longer, key=lambda i: texts[i][node.stop])]
+        node.children = [_branch(texts, group, node.stop) for group in groups]
+        stack += zip(node.children, groups, strict=True)
     _push_down(root, int(allowance * size(root)))
     return root
 
@@ -102,11 +98,8 @@ def batches(lengths: Sequence[int], batch_tokens: int, *, enough: int = 1024) ->
 
 def _branch(texts, members: list[int], start: int) -> Node:
     """The node of what the members, sorted, have in common from `start` on."""
-    first, last = texts[members[0]], texts[members[-1]]
-    stop = start
-    while stop < min(len(first), len(last)) and first[stop] == last[stop]:
-        stop += 1
-    return Node(start, list(first[start:stop]))
+    pairs = zip(texts[members[0]][start:], texts[members[-1]][start:], strict=False)
+    return Node(start, [one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)])
 
 
 def _push_down(root: Node, spare: int) -> None:

@@ -5,22 +5,19 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise, takewhile
 
 from rag_utils.base import checks
 
-CARDINALS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen"
-)
-ORDINALS = (
-    "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
-    "fifteenth sixteenth seventeenth eighteenth nineteenth"
+UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
 )
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-CARDINAL = {word: value for value, word in enumerate(CARDINALS.split())}
+CARDINAL = {word: value for value, word in enumerate(UNITS.split())}
 CARDINAL |= {word: 10 * ten for ten, word in enumerate(TENS.split(), 2)}
-ORDINAL = {word: value for value, word in enumerate(ORDINALS.split())}
-ORDINAL |= {f"{word[:-1]}ieth": CARDINAL[word] for word in TENS.split()}
+IRREGULAR = dict(one="first", two="second", three="third", five="fifth", eight="eighth", nine="ninth", twelve="twelfth")
+ORDINAL = {IRREGULAR.get(word, re.sub("y$", "ie", word) + "th"): value for word, value in CARDINAL.items()}
 SCALE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 MONTHS = [
     "january", "february", "march", "april", "may", "june",
@@ -164,10 +161,6 @@ def _digits(number: float) -> str:
     return str(int(number)) if number.is_integer() else f"{number:.10g}"
 
 
-COMPARED = (
-    "contained", "recall", "precision", "last_word", "early", "numbers_missing", "dates_agree", "dates_differ", "rival_name",
-    "negation", "negated", "polarity", "refusal", "log_length",
-)  # fmt: skip
 EARLY = 12  # words
 LITTLE = (
     "a an the of in on at to for from by with and or is was are were be been it its he she they them his her their this that these those "
@@ -217,26 +210,28 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
     shorter, longer = sorted((left, right), key=lambda text: (len(words(text)), words(text), text))
     asked = {_stem(word) for word in words(question)}
     some, many = (_abbreviated(words(text), other) for text, other in ((shorter, longer), (longer, shorter)))
-    if some in (("yes",), ("no",)):  # what else the longer says has no word for word counterpart
-        silent = dict.fromkeys(COMPARED, 0.0)
-        return silent | {"polarity": polarity(shorter) * polarity(longer), "log_length": math.log1p(len(many))}
-    some_content, many_content = _content(some, asked), _content(many, asked)
-    negated = _negated(some, many, asked) != _negated(many, some, asked)
-    return {
-        "contained": float(_contained(some, many) and not negated),
-        "recall": _matched(some_content, many),
-        "precision": _matched(many_content, some),
-        "last_word": _matched(some_content[-1:], many),
-        "early": _matched(some_content, many_content[:EARLY]),
+    stems, others = ([_stem(word) for word in found] for found in (some, many))
+    content, other_content = _content(stems, asked), _content(others, asked)
+    negated = _negated(some, other_content, asked) != _negated(many, content, asked)
+    values = {
+        "contained": float(_contained(some, many, stems, others) and not negated),
+        "recall": _matched(content, others),
+        "precision": _matched(other_content, stems),
+        "last_word": _matched(content[-1:], others),
+        "early": _matched(content, other_content[:EARLY]),
         "numbers_missing": _numbers_missing(some, many),
         **_dates(some, many),
-        "rival_name": float(_rival_name(some, many, longer, asked)),
+        "rival_name": float(_rival_name(stems, others, longer, asked)),
         "negation": float(bool(NEGATIONS & set(some) - asked) != bool(NEGATIONS & set(many) - asked)),
         "negated": float(negated),
         "polarity": 0.0,
         "refusal": float(bool(REFUSAL.search(shorter)) != bool(REFUSAL.search(longer))),
         "log_length": math.log1p(len(many)),
     }
+    if some in (("yes",), ("no",)):  # what else the longer says has no word for word counterpart
+        said = {"polarity": polarity(shorter) * polarity(longer), "log_length": values["log_length"]}
+        return dict.fromkeys(values, 0.0) | said
+    return values
 
 
 @lru_cache(maxsize=1 << 16)
@@ -253,7 +248,7 @@ def likeness(left: str, right: str) -> float:
         return 1.0
     if _is_number(left) or _is_number(right) or min(len(left), len(right)) < 3:
         return 0.0
-    start = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
     one, other = ({f"^{word}$"[i : i + 3] for i in range(len(word))} for word in (left, right))
     dice = 2 * len(one & other) / (len(one) + len(other))
     share = max(start / max(len(left), len(right)) if start >= 4 else 0.0, dice)
@@ -284,11 +279,10 @@ def _stem(word: str) -> str:
     return word[:-1] if plural else word
 
 
-def _content(found: Sequence[str], asked: set[str]) -> list[str]:
-    """Stems of the words that are new; if there are none, of those that are not little; if there are none, of all."""
-    stems = [_stem(word) for word in found]
+def _content(stems: Sequence[str], asked: set[str]) -> list[str]:
+    """Stems that are new; if there are none, those that are not little words; if there are none, all."""
     large = [stem for stem in stems if stem not in LITTLE_WORDS and (len(stem) > 1 or _is_number(stem))]
-    return [stem for stem in large if stem not in asked] or large or stems
+    return [stem for stem in large if stem not in asked] or large or list(stems)
 
 
 def _abbreviated(found: Sequence[str], other: str) -> tuple[str, ...]:
@@ -305,15 +299,13 @@ def _abbreviated(found: Sequence[str], other: str) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _matched(wanted: Sequence[str], found: Sequence[str]) -> float:
-    there = {_stem(word) for word in found}
+def _matched(wanted: Sequence[str], there: Sequence[str]) -> float:
     best = (1.0 if stem in there else max((likeness(stem, other) for other in there), default=0.0) for stem in wanted)
     return sum(best) / len(wanted)
 
 
-def _contained(some: Sequence[str], many: Sequence[str]) -> bool:
-    one, other = [_stem(word) for word in some], [_stem(word) for word in many]
-    run = any(other[start : start + len(one)] == one for start in range(len(other) - len(one) + 1))
+def _contained(some: Sequence[str], many: Sequence[str], stems: list[str], others: list[str]) -> bool:
+    run = any(others[start : start + len(stems)] == stems for start in range(len(others) - len(stems) + 1))
     return run or (len("".join(some)) > 3 and "".join(some) in "".join(many))
 
 
@@ -336,24 +328,24 @@ def _dates(some: Sequence[str], many: Sequence[str]) -> dict[str, float]:
     return {"dates_agree": float(bool(years or (months and days)) and not differ), "dates_differ": float(differ)}
 
 
-def _rival_name(some: Sequence[str], many: Sequence[str], longer: str, asked: set[str]) -> bool:
+def _rival_name(stems: list[str], others: list[str], longer: str, asked: set[str]) -> bool:
     """Whether a name that the longer answer shares in part goes on otherwise there: "Ann Lee" against "It was Ann Roe"."""
-    one, other = [_stem(word) for word in some], [_stem(word) for word in many]
-    wanted = _content(some, set())
-    missing = [stem for stem in wanted if _matched([stem], many) == 0]
+    wanted = _content(stems, set())
+    missing = [stem for stem in wanted if _matched([stem], others) == 0]
     if not missing or len(missing) == len(wanted):
         return False
     names = {_stem(word) for name in re.findall(r"\b(?:[A-Z][\w.]*\s*)+", longer) for word in words(name)}
-    beside = {other[k] for i, stem in enumerate(other) if stem in wanted for k in (i - 1, i + 1) if 0 <= k < len(other)}
-    return bool(beside & names - set(one) - asked - LITTLE_WORDS)
+    beside = {b for pair in pairwise(others) for a, b in (pair, pair[::-1]) if a in wanted}
+    return bool(beside & names - set(stems) - asked - LITTLE_WORDS)
 
 
-def _negated(found: Sequence[str], others: Sequence[str], asked: set[str]) -> bool:
+def _negated(found: Sequence[str], content: Sequence[str], asked: set[str]) -> bool:
     """Whether a content word that both share stands only after a negation: at most three words before it, and after any "but"."""
-    shared = set(_content(others, asked)) - NEGATIONS
     plain, denied = set(), set()
     for i, word in enumerate(found):
-        before = found[max(0, i - 3) : i]
-        start = max((place + 1 for place, one in enumerate(before) if one == "but"), default=0)
-        (denied if set(before[start:]) & NEGATIONS - asked else plain).add(_stem(word))
-    return bool(shared & denied - plain)
+        near = takewhile(lambda before: before != "but", reversed(found[max(0, i - 3) : i]))
+        (denied if NEGATIONS & set(near) - asked else plain).add(_stem(word))
+    return bool((set(content) - NEGATIONS) & denied - plain)
+
+
+COMPARED = tuple(compare("", "one", "another"))  # the names of what is compared

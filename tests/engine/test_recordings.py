@@ -98,27 +98,6 @@ def test_a_forked_process_opens_the_store_anew(tmp_path):
     assert one.get(dict(pairs(3))) == dict(pairs(3))
 
 
-def test_what_an_earlier_version_recorded_is_taken_over_once(tmp_path):
-    folder = tmp_path / "cache/recordings"
-    shutil.copy(sealed("a", 3), old := folder / "calls.jsonl")
-    (folder / "calls.sqlite").unlink()
-    texts = [json.dumps({"key": key, **reply}) for key, reply in pairs(2, 3)]
-    lines = [f"{hashlib.sha256(text.encode()).hexdigest()[:12]} {text}\n" for text in texts]
-    (folder / "calls.jsonl.journal").write_text(lines[0] + lines[1][:-9])  # torn by a kill
-    before = old.read_bytes()
-    assert Recordings("none").get(dict(pairs(5))) == dict(pairs(4))
-    assert old.read_bytes() == before
-    old.write_text("no longer read")
-    assert len(Recordings("none").get(dict(pairs(5)))) == 4
-    (folder / "calls.sqlite").unlink()
-    with pytest.raises(RecordingError, match=r"calls\.jsonl is damaged"):
-        Recordings("none")
-    old.unlink(), (folder / "calls.jsonl.journal").write_text(lines[0].replace("reply", "Reply") + lines[1])
-    with pytest.raises(RecordingError, match=r"calls\.jsonl\.journal, line 1, is damaged"):
-        Recordings("none")
-    assert not list(folder.glob("*.sqlite*")) and not list(folder.glob(".calls*"))
-
-
 # --- sealing ---------------------------------------------------------------------------------------
 
 
@@ -342,7 +321,7 @@ def test_a_truncated_store_is_reported(tmp_path):
 def test_a_changed_row_is_named_and_stops_live_and_replay_alike(tmp_path):
     live = Recordings(writable=True)
     live.add(pairs(3))
-    path, [key, other, _] = live.store.path, [key for key, _ in pairs(3)]
+    path, [key, other, _] = live.path, [key for key, _ in pairs(3)]
     with sqlite3.connect(path) as changed:
         changed.execute("UPDATE replies SET reply = replace(reply, '-0.8', '-0.7') WHERE key = ?", [key])
     for writable in (True, False):
@@ -364,12 +343,12 @@ def test_another_format_is_said(tmp_path):
         Store(tmp_path / "s")
 
 
-@pytest.mark.parametrize("gone", ["file", "journal", "locks", "folder", "replaced", "truncated"])
+@pytest.mark.parametrize("gone", ["file", "folder", "replaced", "truncated"])
 def test_what_is_removed_or_replaced_during_a_run_is_said_at_the_next_call(tmp_path, gone):
     folder = tmp_path / "cache/recordings"
     path = folder / "calls.sqlite"
     calls = {"add": lambda live: live.add(pairs(1, 1)), "close": Recordings.close}
-    for name in ("add",) if gone in ("journal", "locks", "truncated") else calls:
+    for name in calls:
         live = Recordings(writable=True)
         live.add(pairs(1))
         if gone == "folder":
@@ -379,27 +358,18 @@ def test_what_is_removed_or_replaced_during_a_run_is_said_at_the_next_call(tmp_p
         elif gone == "truncated":
             os.truncate(path, 4096)
         else:
-            path.with_name(path.name + {"file": "", "journal": "-wal", "locks": "-shm"}[gone]).unlink()
+            path.unlink()
         words = "was cut from" if gone == "truncated" else "was replaced" if gone == "replaced" else "was removed"
         with pytest.raises(RecordingError, match=rf"calls\.sqlite.* {words}"):
             calls[name](live)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_a_second_writer_after_the_locks_are_removed_loses_nothing():
-    """Both would write to one place of the journal: 5 replies of each were enough to damage the file."""
-    first = Recordings(writable=True)
-    first.add(pairs(1))
-    first.store.path.with_name("calls.sqlite-shm").unlink()
-    writer = script(FORTY_ONE, 0, 1)
-    assert writer.stderr.read() == "" and writer.wait() == 0
-    with pytest.raises(RecordingError, match=r"sqlite-shm was (removed|replaced)"):
-        first.add(pairs(1, 1))
-    again = Recordings(writable=True)
-    again.add(pairs(1, 1))
-    keys = [f"{i:032x}" for i in range(41)]
-    assert len(again.get([*keys, *dict(pairs(2))])) == 43
-    again.store.check()
+def test_what_a_removed_file_left_is_not_taken_for_a_new_one(tmp_path):
+    store(tmp_path / "s", 1).unlink()
+    (tmp_path / "s-journal").write_bytes(b"of a transaction that was cut short")
+    with pytest.raises(RecordingError, match="s was removed, s-journal is left of it"):
+        Store(tmp_path / "s", writable=True)
 
 
 # --- full disks and folders that cannot be used ----------------------------------------------------
@@ -424,7 +394,7 @@ def test_a_full_disk_is_said_and_loses_nothing():
     assert "1 replies could not be recorded: " in said and "Make room" in said and done > 3, error
     again = Recordings(writable=True)
     assert len(again.get(["first", *map(str, range(done))])) == done + 1
-    again.store.check(), again.add([(str(done), REPLY)])
+    again.check(), again.add([(str(done), REPLY)])
 
 
 def test_a_full_disk_while_sealing_keeps_the_old_file(tmp_path):
