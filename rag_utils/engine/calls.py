@@ -1,22 +1,11 @@
 """The calls of one model: answered from what is recorded, computed where that is missing and allowed, recorded, and remembered."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 
 from rag_utils.engine.recordings import RecordingError, Recordings, call_key, trace
 
 MODES = ("replay", "live", "fresh")
 Batches = Iterator[list[tuple[Hashable, dict]]]  # of (call, reply)
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A call and what was answered: to a generated text `continuation` is None, to a scored one it is what was scored."""
-
-    prompt: str
-    continuation: str | None
-    greedy: bool
-    reply: dict
 
 
 class Calls:
@@ -30,7 +19,7 @@ class Calls:
 
     def __init__(self, fingerprint: str, *, mode: str, chapter: str | None = None):
         self.fingerprint, self.mode, self.chapter = fingerprint, mode, chapter
-        self.answered: dict[str, Answered] = {}
+        self.answered: dict[str, tuple] = {}  # key -> prompt, what was scored after it or None, whether greedy, reply
         self._recordings = None if mode == "fresh" else Recordings(chapter, writable=mode == "live")
 
     def generated(self, prompts: Sequence[str], samples: int, settings: dict, compute: Callable[..., Batches]) -> dict:
@@ -71,5 +60,5 @@ class Calls:
                 self._recordings.add(keyed)
         if self._recordings is not None:
             trace(self.chapter, self.fingerprint, set(calls.values()) - self.answered.keys())
-        self.answered |= {key: Answered(*described(call), replies[key]) for call, key in calls.items()}
+        self.answered |= {key: (*described(call), replies[key]) for call, key in calls.items()}
         return {call: replies[key] for call, key in calls.items()}

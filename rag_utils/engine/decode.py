@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from rag_utils.engine.attention import whole
-from rag_utils.engine.past import repeated
+from rag_utils.engine.past import Past, repeated
 from rag_utils.engine.plain import state_of
-from rag_utils.engine.segments import SLICE, Count, Group, Warp, first_wanted, read_texts, start, token_scores, visit
+from rag_utils.engine.segments import SLICE, Count, Warp, first_wanted, start, token_scores, visit
 from rag_utils.engine.tree import batches, prefix_tree, size
 
 Tokens = list[int]
+Group = tuple[list[int], object, torch.Tensor]  # which texts were read, their state, the logits of their next tokens
 ALLOWANCE = 0.03  # share of the distinct tokens that may be read twice so that steps are fewer and larger
 
 
@@ -57,16 +58,12 @@ def sample(
     finished    : whether a reply ends with its last token
     """
     count = Count() if count is None else count
-    if shares_prefixes(model):
-        count.distinct += size(prefix_tree(prompts))
-        groups = read_texts(model, prefix_tree(prompts, allowance=ALLOWANCE), batch_tokens, count)
-    else:
-        groups = _plain(model, prompts, [len(numbers) for numbers in uniforms], batch_tokens, count)
+    groups = _shared if shares_prefixes(model) else _plain
     live = _Live(model, uniforms, temperature, finished, count)
-    for group in _portions(groups, uniforms, max(1, batch_tokens // 2)):
-        while live.rows and (live.tokens > batch_tokens // 2 or not group.state.joins):
+    for texts, state, logits in groups(model, prompts, uniforms, batch_tokens, count):
+        while live.rows and (live.state.tokens > batch_tokens // 2 or not state.joins):
             yield from live.step()
-        live.admit(group)
+        live.admit(texts, state, logits)
     while live.rows:
         yield from live.step()
 
@@ -100,14 +97,27 @@ def score(
         yield [(i, *way[:, len(contexts[i]) :]) for node, way in ways for i in node.ends]
 
 
-def _portions(groups: Iterator[Group], uniforms: Sequence[np.ndarray], batch_tokens: int) -> Iterator[Group]:
-    """The same groups, cut where their replies would not fit into the budget."""
-    for group in groups:
-        room = [len(uniforms[i]) * whole(uniforms[i].shape[1]) for i in group.texts]
-        parts = list(batches(np.add(group.lengths, room), batch_tokens, enough=batch_tokens))
-        for part in parts:
-            texts, lengths = [group.texts[k] for k in part], [group.lengths[k] for k in part]
-            yield group if len(parts) == 1 else Group(texts, lengths, group.state.take(part), group.logits[part])
+def _shared(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterator[Group]:
+    """What prompts have in common is read once; they are grouped so that they fit into half of the budget with their replies."""
+    count.distinct += size(prefix_tree(prompts))
+    root = prefix_tree(prompts, allowance=ALLOWANCE)
+    for ended, pasts, logits in visit(model, start(root), batch_tokens, count):
+        ends = [(i, row) for row, pending in enumerate(ended) for i in pending.node.ends]
+        lengths = [len(prompts[i]) + len(uniforms[i]) * whole(uniforms[i].shape[1]) for i, _ in ends]
+        for part in batches(lengths, batch_tokens // 2, enough=batch_tokens // 2):
+            texts, rows = map(list, zip(*(ends[k] for k in part), strict=True))
+            yield texts, Past.of([pasts[row] for row in rows]), logits[rows]
+
+
+def _plain(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterator[Group]:
+    """Every prompt read in full, in padded batches; nothing is shared between two prompts."""
+    asked = zip(prompts, uniforms, strict=True)
+    lengths = [len(numbers) * (len(prompt) + numbers.shape[1]) for prompt, numbers in asked]
+    for texts in batches(lengths, batch_tokens):
+        state, logits = state_of(model).read(model, [prompts[i] for i in texts])
+        tokens = sum(len(prompts[i]) for i in texts)
+        count.computed, count.distinct = count.computed + tokens, count.distinct + tokens
+        yield texts, state, logits
 
 
 class _Live:
@@ -122,17 +132,12 @@ class _Live:
         self.open: dict[int, int] = {}  # text -> samples that still grow
         self.state = self.logits = None
 
-    @property
-    def tokens(self) -> int:
-        """Room that the rows take, in tokens."""
-        return self.state.tokens if self.rows else 0
-
-    def admit(self, group: Group) -> None:
-        samples = [len(self.uniforms[i]) for i in group.texts]
-        state, logits = group.state.branch(samples), repeated(group.logits, samples)
+    def admit(self, texts: list[int], state, logits: torch.Tensor) -> None:
+        samples = [len(self.uniforms[i]) for i in texts]
+        state, logits = state.branch(samples), repeated(logits, samples)
         self.state = self.state.join(state) if self.rows else state
         self.logits = torch.cat([self.logits, logits]) if self.rows else logits
-        for text, n in zip(group.texts, samples, strict=True):
+        for text, n in zip(texts, samples, strict=True):
             self.replies[text], self.open[text] = [Reply([], []) for _ in range(n)], n
             self.rows += [(text, *row) for row in zip(self.replies[text], map(iter, self.uniforms[text]), strict=True)]
 
@@ -189,16 +194,6 @@ def _sampled(logits: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     cumulative = torch.softmax(logits, dim=-1).double().cumsum(dim=-1)
     threshold = uniforms[:, None] * cumulative[:, -1:]
     return torch.searchsorted(cumulative, threshold, right=True)[:, 0].clamp(max=cumulative.shape[-1] - 1)
-
-
-def _plain(model, prompts, samples, batch_tokens: int, count: Count) -> Iterator[Group]:
-    """Every prompt read in full, in padded batches; nothing is shared between two prompts."""
-    lengths = [len(prompt) * n for prompt, n in zip(prompts, samples, strict=True)]
-    for batch in batches(lengths, batch_tokens):
-        state, logits = state_of(model).read(model, [prompts[i] for i in batch])
-        tokens = sum(len(prompts[i]) for i in batch)
-        count.computed, count.distinct = count.computed + tokens, count.distinct + tokens
-        yield Group(batch, [len(prompts[i]) for i in batch], state, logits)
 
 
 def _plain_scores(model, contexts, continuations, batch_tokens: int, count: Count, warp: Warp | None):

@@ -38,10 +38,12 @@ def live_check(texts: Texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
         raise ValueError("no call was answered yet, so there is nothing to check; got 0 calls, want at least 1")
     chosen = np.random.default_rng(seed).choice(len(keys), size=min(k, len(keys)), replace=False)
     chosen = [keys[i] for i in sorted(chosen)]
-    answers = [calls.answered[key] for key in chosen]
-    contexts = [texts.context(answer.prompt) for answer in answers]
-    scored = [(answer.reply["tokens"], answer.continuation) for answer in answers]
-    replies = [list(tokens) if text is None else texts.encode(text, context=False) for tokens, text in scored]
+    prompts, scored, greedy, answers = zip(*(calls.answered[key] for key in chosen), strict=True)
+    contexts = [texts.context(prompt) for prompt in prompts]
+    replies = [
+        list(answer["tokens"]) if text is None else texts.encode(text, context=False)
+        for text, answer in zip(scored, answers, strict=True)
+    ]
     renew = "delete recordings/calls.sqlite in the cache folder and run again with --mode live."
     if chapter is not None:
         renew = (
@@ -50,12 +52,12 @@ def live_check(texts: Texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
         )
     for batch in decode.score(texts.model, contexts, replies, batch_tokens=texts.batch_tokens):
         for i, log_likelihood, lead in batch:
-            recorded = np.array(answers[i].reply["log_likelihood"])
+            recorded = np.array(answers[i]["log_likelihood"])
             off = np.abs(log_likelihood - recorded).max() if len(log_likelihood) == len(recorded) else np.inf
-            if off > NEAR or (answers[i].greedy and lead.max() > TIED):
+            if off > NEAR or (greedy[i] and lead.max() > TIED):
                 raise RecordingError(
                     f"live check: recorded call {chosen[i]} is no longer what {texts.name} says (largest difference {off:.4f} nat per "
                     f"token, allowed {NEAR}; a greedy token lies {lead.max():.4f} nat behind, allowed {TIED}). If the change is meant, "
                     f"{renew}"
                 )
-    return LiveCheck(len(chosen), len(keys), sum(map(len, replies)), sum(answer.greedy for answer in answers))
+    return LiveCheck(len(chosen), len(keys), sum(map(len, replies)), sum(greedy))

@@ -3,7 +3,6 @@
 Every text is read in full, in padded batches, and the model makes its own cache.
 """
 
-import copy
 from collections.abc import Sequence
 
 import torch
@@ -25,12 +24,6 @@ class _Read:
     @property
     def tokens(self) -> int:
         return self.mask.numel()
-
-    def take(self, rows: list[int]) -> "_Read":
-        """These rows, the state itself left as it is."""
-        part = copy.deepcopy(self)
-        part.keep(torch.tensor(rows, device=self.mask.device))
-        return part
 
     def branch(self, samples: Sequence[int]) -> "_Read":
         self.keep(repeated(torch.arange(len(samples), device=self.mask.device), samples))

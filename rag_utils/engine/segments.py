@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from rag_utils.engine.packed import read
-from rag_utils.engine.past import Past, Row
+from rag_utils.engine.past import Row
 from rag_utils.engine.tree import Node
 
 PASS = 1024  # tokens of one pass, and logits: enough for full speed, and few enough that what a layer leaves is near when the next wants it
@@ -36,16 +36,6 @@ class Pending:
     node: Node
     past: Row | None
     scores: list[np.ndarray]
-
-
-@dataclass
-class Group:
-    """Texts that were read to their end: one row each of `state` and of `logits`, the distribution of their next token."""
-
-    texts: list[int]
-    lengths: list[int]
-    state: object
-    logits: torch.Tensor
 
 
 def start(root: Node) -> list[Pending]:
@@ -139,11 +129,3 @@ def token_scores(logits: torch.Tensor, tokens: Sequence[int]) -> np.ndarray:
         likelihood = log_probability.gather(1, chosen[:, None])[:, 0]
         parts.append(torch.stack([likelihood, log_probability.max(dim=-1).values - likelihood]))
     return torch.cat(parts, dim=1).cpu().numpy().astype(np.float64)
-
-
-def read_texts(model, root: Node, batch_tokens: int, count: Count) -> Iterator[Group]:
-    """Read all texts of the tree; yield them in groups, each ready to be continued."""
-    for chosen, pasts, logits in visit(model, start(root), batch_tokens, count):
-        rows = [row for row, pending in enumerate(chosen) for _ in pending.node.ends]
-        texts = [i for pending in chosen for i in pending.node.ends]
-        yield Group(texts, [chosen[row].node.stop for row in rows], Past.of([pasts[row] for row in rows]), logits[rows])
