@@ -58,7 +58,7 @@ def visit(
     warp   : what becomes of all logits before tokens are scored by them
     """
     room = PASS if model.device.type == "cpu" else GPU_PASS
-    for chosen, keep in _portions(waiting, batch_tokens, room, wanted):
+    for chosen, keep in _portions(waiting, (batch_tokens, room, room), wanted):
         logits, pasts = read(model, [each.node.tokens for each in chosen], [each.past for each in chosen], keep)
         count.computed += sum(len(pending.node.tokens) for pending in chosen)
         below = []
@@ -84,20 +84,22 @@ def visit(
         yield from visit(model, below, batch_tokens, count, wanted, warp)
 
 
-def _portions(
-    waiting: list[Pending], batch_tokens: int, room: int, wanted
-) -> Iterator[tuple[list[Pending], list[int]]]:
-    """Segments to read in one pass of at most `room` tokens, longest texts first, and how many of each one's last places need logits."""
-    chosen, keep, held, new = [], [], 0, 0
+def _portions(waiting: list[Pending], limits: tuple[int, int, int], wanted) -> Iterator[tuple[list, list[int]]]:
+    """Segments to read in one pass, longest texts first, and of how many of their last places the logits are wanted.
+
+    limits : tokens of the texts that are held, tokens that are read, logits
+    """
+    chosen, keep, used = [], [], np.zeros(3)
     for pending in sorted(waiting, key=lambda pending: -pending.node.stop):
-        needed = 1 if wanted is None else _positions_wanted(pending.node, wanted)
-        width = len(pending.node.tokens)
-        if chosen and (held + pending.node.stop > batch_tokens or new + width > room or sum(keep) + needed > room):
+        node = pending.node
+        scored = 1 if wanted is None else max(1, node.stop - max(node.start, wanted[id(node)] - 1))
+        cost = np.array([node.stop, len(node.tokens), scored])
+        if chosen and (used + cost > limits).any():
             yield chosen, keep
-            chosen, keep, held, new = [], [], 0, 0
+            chosen, keep, used = [], [], np.zeros(3)
         chosen.append(pending)
-        keep.append(needed)
-        held, new = held + pending.node.stop, new + width
+        keep.append(scored)
+        used = used + cost
     if chosen:
         yield chosen, keep
 
@@ -108,11 +110,6 @@ def first_wanted(root: Node, contexts: Sequence[int]) -> dict[int, int]:
     for node in reversed(list(root.walk())):
         firsts[id(node)] = min([contexts[i] for i in node.ends] + [firsts[id(child)] for child in node.children])
     return firsts
-
-
-def _positions_wanted(node: Node, wanted: dict[int, int]) -> int:
-    """How many of the segment's last places have logits that score a token, at least 1."""
-    return max(1, node.stop - max(node.start, wanted[id(node)] - 1))
 
 
 def _segment_scores(node: Node, logits: torch.Tensor) -> np.ndarray:

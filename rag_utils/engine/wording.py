@@ -100,19 +100,19 @@ def _arabic(roman: re.Match) -> str:
 def _numbered(found: list[str]) -> list[str]:
     """The words with numbers in digits and short months in full."""
     result: list[str] = []
-    place, century = 0, None  # the number, 15 to 20 and spelt out, that a year may begin with
+    place, century = 0, 0.0  # the number, 15 to 20 and spelt out, that a year may begin with
     while place < len(found):
         word = found[place]
-        number, end = _number_at(found, place)
-        if number is None:
-            century = None
-            result.append(_digits(float(word)) if PLAIN_NUMBER.fullmatch(word) else SHORT_MONTHS.get(word, word))
-        elif century is not None and 10 <= number <= 99:
-            result[-1], century = _digits(100 * century + number), None
+        number, place = _number_at(found, place)
+        if number is None and PLAIN_NUMBER.fullmatch(word):
+            result.append(_digits(float(word)))
+        elif number is None:
+            result.append(SHORT_MONTHS.get(word, word))
+        elif century and 10 <= number <= 99:
+            result[-1], number = _digits(100 * century + number), None
         else:
-            century = number if 15 <= number <= 20 and word in CARDINAL else None
             result.append(_digits(number))
-        place = end
+        century = number if number and 15 <= number <= 20 and word in CARDINAL else 0.0
     return result
 
 
@@ -170,6 +170,7 @@ LITTLE_WORDS = frozenset(LITTLE.split())
 NEGATIONS = {"not", "no", "never", "none", "nobody", "neither", "nor", "without", "nothing"}
 YES = re.compile(r"\W*(yes|yeah|indeed|correct|true|certainly|of course|absolutely)\b", re.IGNORECASE)
 NO = re.compile(r"\W*(no|nope|not|incorrect|false|never)\b", re.IGNORECASE)
+PLURAL = re.compile(r"(?<=..)(?:ies|(ch|sh|ss|x)es)$")
 CERTAIN = re.compile(r"\b(no|without|not a) (doubt|question|trouble|difficulty)\b", re.IGNORECASE)
 DENIAL = re.compile(r"n't\b|\b(not|no|never|none|nobody|neither|nor|cannot|without|myth|false|untrue)\b", re.IGNORECASE)
 REFUSAL = re.compile(
@@ -187,20 +188,20 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
     words, or where they have as many the first in the alphabet. A word is matched by the most similar word of the other answer
     (`likeness`); content words are those that are neither little words nor in the question, if there are any.
 
-    contained       : 1 if the shorter is a run of words of the longer (spaces aside) and not negated in one of them, else 0
+    contained       : 1 if the shorter is a run of words of the longer (spaces aside) and not negated in one of them
     recall          : 0..1, mean over the shorter's content words of how well the longer matches them
     precision       : 0..1, the same of the longer's content words
-    last_word       : 0..1, how well the longer matches the shorter's last content word (a surname, a head noun)
+    last_word       : 0..1, the same of the shorter's last content word (a surname, a head noun)
     early           : 0..1, recall within the first 12 content words of the longer
     numbers_missing : 0..1, share of the shorter's numbers that the longer has not
     dates_agree     : 1 if both name a year, or a day and a month, in common and no part of a date differs
     dates_differ    : 1 if both name a year, a month or a day of a month and have none in common
     rival_name      : 1 if part of the shorter is missing in the longer, where a capitalised word stands beside the part that is there
-    negation        : 1 if one of the two holds a negation and the other does not
+    negation        : 1 if only one of the two holds a negation
     negated         : 1 if a shared content word stands only after a negation in one of them, and not in the other
-    polarity        : if the shorter is yes or no: 1 or -1 if the longer says so or the opposite, 0.5 or -0.5 if it only sounds so; all
-                      others but the length are 0 then. Else 0
-    refusal         : 1 if one of the two says that it does not know and the other does not
+    polarity        : if the shorter is yes or no: 1 or -1 if the longer says so or the opposite, 0.5 or -0.5 if it only sounds so, and
+                      all others but the length are 0
+    refusal         : 1 if only one of the two says that it does not know
     log_length      : logarithm of 1 + the number of words of the longer
     raises          : ValueError if an answer is blank or not a string
     source          : this book's own; EVOUNA's answers showed which ones matter
@@ -272,11 +273,9 @@ def polarity(text: str) -> float:
 
 def _stem(word: str) -> str:
     """The word without the ending of a plural."""
-    for ending, instead in (("ies", "y"), ("ches", "ch"), ("shes", "sh"), ("sses", "ss"), ("xes", "x")):
-        if word.endswith(ending) and len(word) > len(ending) + 1:
-            return word[: -len(ending)] + instead
-    plural = word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 and not _is_number(word)
-    return word[:-1] if plural else word
+    stem = PLURAL.sub(lambda ending: ending[1] or "y", word)
+    plain = stem == word and len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is"))
+    return stem[:-1] if plain and not _is_number(word) else stem
 
 
 def _content(stems: Sequence[str], asked: set[str]) -> list[str]:
