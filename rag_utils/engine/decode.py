@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from rag_utils.engine.attention import whole
-from rag_utils.engine.past import Past, repeated
+from rag_utils.engine.past import Branches, repeated
 from rag_utils.engine.plain import state_of
 from rag_utils.engine.segments import SLICE, Count, Warp, first_wanted, start, token_scores, visit
 from rag_utils.engine.tree import batches, prefix_tree, size
@@ -106,7 +106,7 @@ def _shared(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterat
         lengths = [len(prompts[i]) + len(uniforms[i]) * whole(uniforms[i].shape[1]) for i, _ in ends]
         for part in batches(lengths, batch_tokens // 2, enough=batch_tokens // 2):
             texts, rows = map(list, zip(*(ends[k] for k in part), strict=True))
-            yield texts, Past.of([pasts[row] for row in rows]), logits[rows]
+            yield texts, Branches([pasts[row] for row in rows], [len(uniforms[i]) for i in texts]), logits[rows]
 
 
 def _plain(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterator[Group]:
@@ -115,6 +115,7 @@ def _plain(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterato
     lengths = [len(numbers) * (len(prompt) + numbers.shape[1]) for prompt, numbers in asked]
     for texts in batches(lengths, batch_tokens):
         state, logits = state_of(model).read(model, [prompts[i] for i in texts])
+        state.branch([len(uniforms[i]) for i in texts])
         tokens = sum(len(prompts[i]) for i in texts)
         count.computed, count.distinct = count.computed + tokens, count.distinct + tokens
         yield texts, state, logits
@@ -134,7 +135,7 @@ class _Live:
 
     def admit(self, texts: list[int], state, logits: torch.Tensor) -> None:
         samples = [len(self.uniforms[i]) for i in texts]
-        state, logits = state.branch(samples), repeated(logits, samples)
+        logits = repeated(logits, samples)
         self.state = self.state.join(state) if self.rows else state
         self.logits = torch.cat([self.logits, logits]) if self.rows else logits
         for text, n in zip(texts, samples, strict=True):

@@ -10,68 +10,41 @@ from rag_utils.engine.attention import ROWS, forward, product, weighted, whole
 Row = list[tuple[torch.Tensor, torch.Tensor]]  # keys and values of one text, per layer (1, heads, tokens, size)
 
 
-class Past:
-    """Keys and values of some texts, one row each; behind the last of `lengths` tokens come zeros, up to a multiple of `KEYS`."""
-
-    joins = True  # texts of two of them may be continued together
-
-    def __init__(self, layers: Row, lengths: torch.Tensor):
-        self.layers, self.lengths = layers, lengths
-
-    @classmethod
-    def of(cls, rows: Sequence[Row]) -> "Past":
-        return cls.join([cls(row, torch.tensor([row[0][0].shape[2]], device=row[0][0].device)) for row in rows])
-
-    @classmethod
-    def join(cls, pasts: "list[Past]") -> "Past":
-        """All rows of the pasts."""
-        longest = whole(max(past.width for past in pasts))
-
-        def joined(tensors):
-            return torch.cat([pad(t, (0, 0, 0, longest - t.shape[2])) for t in tensors])
-
-        by_layer = zip(*(past.layers for past in pasts), strict=True)
-        layers = [tuple(map(joined, zip(*pairs, strict=True))) for pairs in by_layer]
-        return cls(layers, torch.cat([past.lengths for past in pasts]))
-
-    @property
-    def width(self) -> int:
-        return self.layers[0][0].shape[2]
-
-    def take(self, rows: list[int]) -> "Past":
-        """These rows, in this order."""
-        return Past([(k[rows], v[rows]) for k, v in self.layers], self.lengths[rows])
-
-    def branch(self, samples: Sequence[int]) -> "Branches":
-        """So many replies to each row."""
-        return Branches(self, samples)
-
-
 class Branches:
     """Replies that grow behind shared texts: the keys and values of a text stand once, those of its replies once each.
 
-    `owner` is the text of each reply, `lengths` its tokens so far. Attention sees both: the scores of a reply's next token are those under
-    its text, computed for all replies to that text in one product, and those under the reply so far, under one softmax.
+    `owner` is the text of each reply, `known` the tokens of each text, `lengths` those of each reply so far; behind the last come zeros, up
+    to a multiple of `KEYS`. Attention sees both: the scores of a reply's next token are those under its text, computed for all replies to
+    that text in one product, and those under the reply so far, under one softmax.
     """
 
-    def __init__(self, past: Past, samples: Sequence[int]):
-        self.past = past
-        self.owner = repeated(torch.arange(len(samples), device=past.lengths.device), samples)
+    joins = True  # texts of two of them may be continued together
+
+    def __init__(self, texts: Sequence[Row], samples: Sequence[int]):
+        device = texts[0][0][0].device
+        self.texts = _side_by_side(texts)
+        self.known = torch.tensor([text[0][0].shape[2] for text in texts], device=device)
+        self.owner = repeated(torch.arange(len(samples), device=device), samples)
         self.lengths = torch.zeros_like(self.owner)
-        self.layers: Row = []  # keys and values of the replies (replies, heads, room, size), zero behind a reply's last token
+        self.layers: Row = []  # keys and values of the replies (replies, heads, room, size)
 
     @property
     def tokens(self) -> int:
         """Room for the texts and for the replies as they will be after the next step."""
-        return len(self.past.lengths) * self.past.width + len(self.owner) * whole(int(self.lengths.max()) + 1)
+        return len(self.known) * self._width + len(self.owner) * whole(int(self.lengths.max()) + 1)
+
+    @property
+    def _width(self) -> int:
+        return self.texts[0][0].shape[2]
 
     def join(self, other: "Branches") -> "Branches":
         """Both; `other` has not grown yet."""
         new = len(other.owner)
         self.layers = [tuple(pad(t, (0, 0, 0, 0, 0, 0, 0, new)) for t in pair) for pair in self.layers]
         self.lengths = torch.cat([self.lengths, other.lengths])
-        self.owner = torch.cat([self.owner, other.owner + len(self.past.lengths)])
-        self.past = Past.join([self.past, other.past])
+        self.owner = torch.cat([self.owner, other.owner + len(self.known)])
+        self.known = torch.cat([self.known, other.known])
+        self.texts = _side_by_side([self.texts, other.texts])
         return self
 
     def keep(self, rows: torch.Tensor) -> None:
@@ -80,8 +53,9 @@ class Branches:
         room = whole(int(self.lengths.max()))
         self.layers = [(keys[rows, :, :room], values[rows, :, :room]) for keys, values in self.layers]
         texts, owner = self.owner.unique(return_inverse=True)
-        if 2 * len(texts) <= len(self.past.lengths):
-            self.past, self.owner = self.past.take(texts.tolist()), owner
+        if 2 * len(texts) <= len(self.known):
+            self.texts, self.known = [(keys[texts], values[texts]) for keys, values in self.texts], self.known[texts]
+            self.owner = owner
 
     def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
         """Add one token to each reply; the logits of the next."""
@@ -89,10 +63,10 @@ class Branches:
         self._slot = rows - torch.searchsorted(self.owner, self.owner)  # replies to one text stand together
         self._slots = int(self._slot.max()) + 1
         self._room = whole(int(self.lengths.max()) + 1)
-        known = self.past.lengths[self.owner]
+        known = self.known[self.owner]
         beyond = [
             torch.arange(width, device=known.device) >= length[:, None]
-            for width, length in ((self.past.width, known), (self._room, self.lengths + 1))
+            for width, length in ((self._width, known), (self._room, self.lengths + 1))
         ]
         self._hidden = torch.cat(beyond, dim=1)[:, None, None]
         logits = forward(model, tokens[:, None], (known + self.lengths)[:, None], self._attend)
@@ -101,7 +75,7 @@ class Branches:
 
     def _attend(self, layer: int, query, key, value, scaling: float) -> torch.Tensor:
         """(replies, 1, heads, size): attention of one token of each reply; query (replies, heads, 1, size)."""
-        text_keys, text_values = self.past.layers[layer]
+        text_keys, text_values = self.texts[layer]
         keys, values = self._with_new(layer, key, value)
         rows, heads, _, size = query.shape
         shared = heads // key.shape[1]  # heads that use the same keys
@@ -132,6 +106,16 @@ class Branches:
         spread[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot] = left
         spread_out = product(spread.flatten(0, 1), right.flatten(0, 1)).view(texts, groups, -1, right.shape[-1])
         return spread_out[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot]
+
+
+def _side_by_side(parts: Sequence[Row]) -> Row:
+    """The rows of all parts, each as long as the longest."""
+    longest = whole(max(part[0][0].shape[2] for part in parts))
+
+    def joined(tensors):
+        return torch.cat([pad(t, (0, 0, 0, longest - t.shape[2])) for t in tensors])
+
+    return [tuple(map(joined, zip(*pairs, strict=True))) for pairs in zip(*parts, strict=True)]
 
 
 def repeated(tensor: torch.Tensor, times: Sequence[int]) -> torch.Tensor:

@@ -25,9 +25,9 @@ class _Read:
     def tokens(self) -> int:
         return self.mask.numel()
 
-    def branch(self, samples: Sequence[int]) -> "_Read":
+    def branch(self, samples: Sequence[int]) -> None:
+        """So many rows of each."""
         self.keep(repeated(torch.arange(len(samples), device=self.mask.device), samples))
-        return self
 
 
 class Sliding(_Read):

@@ -15,7 +15,7 @@ from rag_utils import data, lm
 from rag_utils import prompts as templates
 from rag_utils.engine import decode, packed, profiles, recordings, weights
 from rag_utils.engine.attention import KEYS
-from rag_utils.engine.past import Past
+from rag_utils.engine.past import Branches
 from rag_utils.engine.recordings import RecordingError
 from rag_utils.engine.tree import batches, prefix_tree, size
 
@@ -319,13 +319,13 @@ def test_many_samples_of_short_prompts_stay_within_the_budget(llama):
 @torch.inference_mode()
 def test_replies_that_join_a_long_one_go_on_when_it_has_ended(reader):
     def read(text):
-        return Past.of(packed.read(reader.model, [reader.encode(text)], [None], [1])[1])
+        return packed.read(reader.model, [reader.encode(text)], [None], [1])[1]
 
-    grown, token = read("the quick brown fox").branch([1]), torch.tensor([5])
+    grown, token = Branches(read("the quick brown fox"), [1]), torch.tensor([5])
     for _ in range(KEYS + 1):
         grown.step(reader.model, token)
-    grown.join(read("why not?").branch([2])).keep(torch.tensor([1, 2]))
-    alone, tokens = read("why not?").branch([2]), torch.tensor([7, 8])
+    grown.join(Branches(read("why not?"), [2])).keep(torch.tensor([1, 2]))
+    alone, tokens = Branches(read("why not?"), [2]), torch.tensor([7, 8])
     assert torch.equal(grown.step(reader.model, tokens), alone.step(reader.model, tokens))
 
 
