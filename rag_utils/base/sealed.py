@@ -24,8 +24,8 @@ def write(path: Path, text: str, content: dict) -> None:
     """
     content = {**content, "sha256": sha256(text)}
     make_dir(path.parent)
-    _replace(path.with_suffix(".csv"), text)
-    _replace(path, _as_json({**content, "seal": _seal(content)}))
+    replace(path.with_suffix(".csv"), text)
+    replace(path, _as_json({**content, "seal": _seal(content)}))
 
 
 def read(path: Path) -> tuple[str, dict]:
@@ -65,6 +65,19 @@ def sha256(content: str | bytes) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
+def replace(path: Path, text: str) -> None:
+    """Write a text file at once or not at all; TableError if it cannot be written."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        raise TableError(f"{relative(path)} could not be written: {error.strerror}") from error
+    finally:
+        if partial.exists():
+            partial.unlink()
+
+
 class _Apart(TableError):
     """The two files do not belong together: damage, or a writer at work."""
 
@@ -100,15 +113,3 @@ def _seal(content: dict) -> str:
 
 def _as_json(content: dict) -> str:
     return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def _replace(path: Path, text: str) -> None:
-    partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
-    except OSError as error:
-        raise TableError(f"{relative(path)} could not be written: {error.strerror}") from error
-    finally:
-        if partial.exists():
-            partial.unlink()

@@ -42,9 +42,9 @@ def merge(model, folder: Path) -> None:
 
 def _settings(config: dict) -> tuple[int, float]:
     """(rank, scale) of a plain LoRA."""
-    if not isinstance(config, dict) or config.get("peft_type") != "LORA":
-        came = config.get("peft_type") if isinstance(config, dict) else config
-        raise ValueError(f"peft_type must be 'LORA'; got {came!r:.60}")
+    kind = config.get("peft_type") if isinstance(config, dict) else config
+    if kind != "LORA":
+        raise ValueError(f"peft_type must be 'LORA'; got {kind!r:.60}")
     for name, value in config.items():
         if name not in IGNORED and value and value not in PLAIN.get(name, ()):
             raise ValueError(f"{name} must be unset, it is not supported; got {value!r:.60}")

@@ -86,10 +86,7 @@ def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scalin
     return torch.cat(attended, dim=1)
 
 
-Text = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # query, keys and values of one text, as `causal` wants them
-
-
-def side_by_side(texts: Sequence[Text], scaling: float) -> list[torch.Tensor]:
+def side_by_side(texts: Sequence[tuple[torch.Tensor, ...]], scaling: float) -> list[torch.Tensor]:
     """`causal` of each text, many in one product and up to rounding: for a GPU, to which one text is too small."""
     attended = []
     for part in together([(query.shape[1], keys.shape[1]) for query, keys, _ in texts]):
@@ -109,7 +106,7 @@ def together(sizes: Sequence[tuple[int, int]]) -> Iterator[slice]:
     yield slice(first, len(sizes))
 
 
-def _padded_together(texts: Sequence[Text], scaling: float) -> list[torch.Tensor]:
+def _padded_together(texts: Sequence[tuple[torch.Tensor, ...]], scaling: float) -> list[torch.Tensor]:
     def rows(tensors):  # (heads, n, size) each -> (texts, heads, longest n, size)
         return pad_sequence([t.transpose(0, 1) for t in tensors], batch_first=True).transpose(1, 2)
 

@@ -61,7 +61,7 @@ def sample(
     groups = _shared if shares_prefixes(model) else _plain
     live = _Live(model, uniforms, temperature, finished, count)
     for texts, state, logits in groups(model, prompts, uniforms, batch_tokens, count):
-        while live.rows and (live.state.tokens > batch_tokens // 2 or not state.joins):
+        while live.rows and (not isinstance(state, Branches) or live.state.tokens > batch_tokens // 2):
             yield from live.step()
         live.admit(texts, state, logits)
     while live.rows:
@@ -79,8 +79,6 @@ def score(
     warp: Warp | None = None,
 ) -> Iterator[list[tuple[int, np.ndarray, np.ndarray]]]:
     """Yield, batch by batch, (index, log-likelihood of each continuation token, lead of the likeliest token over it), in nats.
-
-    The lead is 0 where the continuation's token is the likeliest one.
 
     warp : the distribution is the softmax of warp(logits); None: the model's own
     """
@@ -113,9 +111,9 @@ def _plain(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterato
     """Every prompt read in full, in padded batches; nothing is shared between two prompts."""
     asked = zip(prompts, uniforms, strict=True)
     lengths = [len(numbers) * (len(prompt) + numbers.shape[1]) for prompt, numbers in asked]
-    for texts in batches(lengths, batch_tokens):
+    for texts in batches(lengths, batch_tokens // 2):
         state, logits = state_of(model).read(model, [prompts[i] for i in texts])
-        state.branch([len(uniforms[i]) for i in texts])
+        state.keep(repeated(torch.arange(len(texts), device=model.device), [len(uniforms[i]) for i in texts]))
         tokens = sum(len(prompts[i]) for i in texts)
         count.computed, count.distinct = count.computed + tokens, count.distinct + tokens
         yield texts, state, logits

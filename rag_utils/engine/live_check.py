@@ -33,7 +33,7 @@ class LiveCheck:
 def live_check(texts: Texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
     """Compute k of the answered calls again, chosen by the seed; see `LanguageModel.live_check`."""
     whole("k", k, least=1), whole("seed", seed, least=0)
-    keys, chapter = sorted(calls.answered), calls.chapter
+    keys = sorted(calls.answered)
     if not keys:
         raise ValueError("no call was answered yet, so there is nothing to check; got 0 calls, want at least 1")
     chosen = np.random.default_rng(seed).choice(len(keys), size=min(k, len(keys)), replace=False)
@@ -44,12 +44,9 @@ def live_check(texts: Texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
         list(answer["tokens"]) if text is None else texts.encode(text, context=False)
         for text, answer in zip(scored, answers, strict=True)
     ]
-    renew = "delete recordings/calls.sqlite in the cache folder and run again with --mode live."
-    if chapter is not None:
-        renew = (
-            f"delete data/recordings/{chapter}.jsonl and recordings/calls.sqlite in the cache folder, then `rag-companion run "
-            f"{chapter} --mode live` and `rag-companion seal {chapter}`."
-        )
+    tracked = f"data/recordings/{calls.chapter}.jsonl and " if calls.chapter else ""
+    run = f"then `rag-companion run {calls.chapter} --mode live` and `rag-companion seal {calls.chapter}`."
+    renew = f"delete {tracked}recordings/calls.sqlite in the cache folder, {run if tracked else 'and run again with --mode live.'}"
     for batch in decode.score(texts.model, contexts, replies, batch_tokens=texts.batch_tokens):
         for i, log_likelihood, lead in batch:
             recorded = np.array(answers[i]["log_likelihood"])

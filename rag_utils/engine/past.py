@@ -18,8 +18,6 @@ class Branches:
     that text in one product, and those under the reply so far, under one softmax.
     """
 
-    joins = True  # texts of two of them may be continued together
-
     def __init__(self, texts: Sequence[Row], samples: Sequence[int]):
         device = texts[0][0][0].device
         self.texts = _side_by_side(texts)
@@ -31,11 +29,7 @@ class Branches:
     @property
     def tokens(self) -> int:
         """Room for the texts and for the replies as they will be after the next step."""
-        return len(self.known) * self._width + len(self.owner) * whole(int(self.lengths.max()) + 1)
-
-    @property
-    def _width(self) -> int:
-        return self.texts[0][0].shape[2]
+        return len(self.known) * self.texts[0][0].shape[2] + len(self.owner) * whole(int(self.lengths.max()) + 1)
 
     def join(self, other: "Branches") -> "Branches":
         """Both; `other` has not grown yet."""
@@ -66,7 +60,7 @@ class Branches:
         known = self.known[self.owner]
         beyond = [
             torch.arange(width, device=known.device) >= length[:, None]
-            for width, length in ((self._width, known), (self._room, self.lengths + 1))
+            for width, length in ((self.texts[0][0].shape[2], known), (self._room, self.lengths + 1))
         ]
         self._hidden = torch.cat(beyond, dim=1)[:, None, None]
         logits = forward(model, tokens[:, None], (known + self.lengths)[:, None], self._attend)

@@ -8,29 +8,13 @@ from collections.abc import Sequence
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from rag_utils.engine.past import repeated
-
 
 def state_of(model):
     """The class that holds what such a model has read."""
     return EncoderDecoder if model.config.is_encoder_decoder else Sliding
 
 
-class _Read:
-    """What has been read of some texts, one row each."""
-
-    joins = False
-
-    @property
-    def tokens(self) -> int:
-        return self.mask.numel()
-
-    def branch(self, samples: Sequence[int]) -> None:
-        """So many rows of each."""
-        self.keep(repeated(torch.arange(len(samples), device=self.mask.device), samples))
-
-
-class Sliding(_Read):
+class Sliding:
     """A decoder whose cache only the model itself can make."""
 
     def __init__(self, cache, mask):
@@ -62,7 +46,7 @@ class Sliding(_Read):
         return [row[-len(tokens) - 1 : -1] for row, tokens in zip(out.logits, continuations, strict=True)]
 
 
-class EncoderDecoder(_Read):
+class EncoderDecoder:
     """The encoder reads the prompt; the decoder starts from the model's own start token."""
 
     def __init__(self, states, mask):

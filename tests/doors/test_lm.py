@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rag_utils import data, lm
 from rag_utils import prompts as templates
-from rag_utils.engine import decode, packed, profiles, recordings, weights
+from rag_utils.engine import decode, profiles, recordings, segments, weights
 from rag_utils.engine.attention import KEYS
 from rag_utils.engine.past import Branches
 from rag_utils.engine.recordings import RecordingError
@@ -319,7 +319,7 @@ def test_many_samples_of_short_prompts_stay_within_the_budget(llama):
 @torch.inference_mode()
 def test_replies_that_join_a_long_one_go_on_when_it_has_ended(reader):
     def read(text):
-        return packed.read(reader.model, [reader.encode(text)], [None], [1])[1]
+        return segments.read(reader.model, [reader.encode(text)], [None], [1])[1]
 
     grown, token = Branches(read("the quick brown fox"), [1]), torch.tensor([5])
     for _ in range(KEYS + 1):

@@ -400,7 +400,7 @@ def test_a_full_disk_is_said_and_loses_nothing():
 def test_a_full_disk_while_sealing_keeps_the_old_file(tmp_path):
     path, before = sealed("a", 3), sealed("a", 3).read_bytes()
     Recordings(writable=True).add(pairs(9))
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     partial.symlink_to("/dev/full")
     with pytest.raises(RecordingError, match="could not be written: No space left"):
         seal("a", dict(pairs(9)))

@@ -15,7 +15,7 @@ import pytest
 import tiny
 
 from rag_utils.base.cache import ROOT
-from rag_utils.engine import digests, weights
+from rag_utils.engine import weights
 from rag_utils.engine.profiles import PROFILES, Profile, get
 
 
@@ -90,13 +90,13 @@ def test_a_damaged_wheel_is_named(tmp_path):
 
 def test_a_file_is_hashed_once_and_again_when_anything_about_it_changes(tmp_path, monkeypatch):
     monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(digests, "SETTLED", -1.0)
+    monkeypatch.setattr(weights, "SETTLED", -1.0)
     (path := tmp_path / "file").write_bytes(b"one")
     read, digest = [], hashlib.file_digest
-    monkeypatch.setattr(digests.hashlib, "file_digest", lambda *given: read.append(1) or digest(*given))
+    monkeypatch.setattr(weights.hashlib, "file_digest", lambda *given: read.append(1) or digest(*given))
 
     def of_file():
-        return digests.digests([path])[path]
+        return weights.digests([path])[path]
 
     assert of_file() == of_file() == hashlib.sha256(b"one").hexdigest() and len(read) == 1
     before = path.stat()
@@ -111,7 +111,7 @@ def test_a_file_that_was_just_written_is_hashed_again(tmp_path, monkeypatch):
     """Two changes within one tick of the clock would look like none."""
     monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
     (path := tmp_path / "file").write_bytes(b"one")
-    digests.digests([path])
+    weights.digests([path])
     assert not (tmp_path / "cache/digests.json").exists()
 
 
