@@ -20,8 +20,8 @@ PLAIN = {"bias": ("none",), "init_lora_weights": (True, False, "gaussian")}
 def merge(model, folder: Path) -> None:
     """Add the adapter in `folder` to the model's weights: W + (alpha / rank) B A.
 
-    raises : ValueError, OSError or SafetensorError if it is not there, is damaged, is another kind of adapter or was made for another
-             model; the weights are then as they were
+    raises : ValueError, OSError or SafetensorError, with the weights as they were, if it is not there, damaged, of another kind or for
+             another model
     source : Hu et al., LoRA, eq. 3
     """
     from safetensors.torch import load_file

@@ -6,6 +6,7 @@ padded to a multiple of four, for with few rows other kernels are used; keys to 
 no sum; long sums over keys are made of parts that begin at fixed places. (Linear layers sum each row by itself: `products.py`.)
 """
 
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -88,21 +89,18 @@ def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scalin
 
 def side_by_side(texts: Sequence[tuple[torch.Tensor, ...]], scaling: float) -> list[torch.Tensor]:
     """`causal` of each text, many in one product and up to rounding: for a GPU, to which one text is too small."""
-    attended = []
-    for part in together([(query.shape[1], keys.shape[1]) for query, keys, _ in texts]):
-        attended += _padded_together(texts[part], scaling)
-    return attended
+    parts = together([(query.shape[1], keys.shape[1]) for query, keys, _ in texts])
+    return [attended for part in parts for attended in _padded_together(texts[part], scaling)]
 
 
 def together(sizes: Sequence[tuple[int, int]]) -> Iterator[slice]:
     """Which texts of (places, keys) are computed at once: padded to the longest they have at most SCORES scores, or it is a single one."""
     first, longest = 0, (0, 0)
     for place, size in enumerate(sizes):
-        wider = tuple(map(max, longest, size))
-        if place > first and (place + 1 - first) * wider[0] * wider[1] > SCORES:
+        longest = tuple(map(max, longest, size))
+        if place > first and (place + 1 - first) * math.prod(longest) > SCORES:
             yield slice(first, place)
-            first, wider = place, size
-        longest = wider
+            first, longest = place, size
     yield slice(first, len(sizes))
 
 

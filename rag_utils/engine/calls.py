@@ -1,6 +1,8 @@
 """The calls of one model: answered from what is recorded, computed where that is missing and allowed, recorded, and remembered."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from itertools import product
 
 from rag_utils.engine.recordings import RecordingError, Recordings, call_key, trace
 
@@ -11,10 +13,8 @@ Batches = Iterator[list[tuple[Hashable, dict]]]  # of (call, reply)
 class Calls:
     """What one model is asked.
 
-    fingerprint : of the model
-    mode        : "replay" answers from recordings, "live" computes what is missing and records it, "fresh" only computes
-    chapter     : whose calls these are: its tracked file is read, and they may be sealed into it. None reads all tracked files, and what
-                  is recorded is never sealed
+    mode    : "replay" answers from recordings, "live" computes what is missing and records it, "fresh" only computes
+    chapter : whose calls these are: its tracked file is read, and they may be sealed into it. None reads all, and is never sealed
     """
 
     def __init__(self, fingerprint: str, *, mode: str, chapter: str | None = None):
@@ -24,25 +24,20 @@ class Calls:
 
     def generated(self, prompts: Sequence[str], samples: int, settings: dict, compute: Callable[..., Batches]) -> dict:
         """(prompt, sample) -> reply."""
-        calls = {
-            (prompt, sample): self._key("generate", prompt=prompt, sample=sample, **settings)
-            for prompt in prompts
-            for sample in range(samples)
-        }
+        key = partial(call_key, model=self.fingerprint, operation="generate", **settings)
+        calls = {call: key(prompt=call[0], sample=call[1]) for call in product(prompts, range(samples))}
         return self._answers(calls, compute, lambda call: (call[0], None, settings["temperature"] == 0))
 
     def scored(self, pairs: Sequence[tuple[str, str]], compute: Callable[..., Batches]) -> dict:
         """(context, continuation) -> reply."""
-        calls = {pair: self._key("log_likelihood", context=pair[0], continuation=pair[1]) for pair in pairs}
+        key = partial(call_key, model=self.fingerprint, operation="log_likelihood")
+        calls = {pair: key(context=pair[0], continuation=pair[1]) for pair in pairs}
         return self._answers(calls, compute, lambda call: (*call, False))
 
     def close(self) -> None:
         """Let the recordings go; RecordingError if they were removed while they were written."""
         if self._recordings is not None:
             self._recordings.close()
-
-    def _key(self, operation: str, **call) -> str:
-        return call_key(model=self.fingerprint, operation=operation, **call)
 
     def _answers(self, calls: dict, compute, described) -> dict:
         replies = self._recordings.get(calls.values()) if self._recordings is not None else {}

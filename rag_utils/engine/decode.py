@@ -1,8 +1,7 @@
 """Many texts in, replies or scores out: what the texts have in common is read once, and all live replies grow together.
 
-Prompts form a prefix tree (`tree.py`), which is read segment by segment (`segments.py`). Texts that end join the replies that are growing:
-one token is drawn for all at each step, and finished replies leave. The keys and values of a text stand once for all its replies
-(`past.py`). Models for which that cannot hold read plain batches (`plain.py`).
+Prompts form a prefix tree (`tree.py`), read segment by segment (`segments.py`). Texts that end join the replies that grow (`past.py`): one
+token is drawn for all at each step, and finished replies leave. Models that cannot share read plain batches (`plain.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,6 @@ from rag_utils.engine.segments import SLICE, Count, Warp, first_wanted, start, t
 from rag_utils.engine.tree import batches, prefix_tree, size
 
 Tokens = list[int]
-Group = tuple[list[int], object, torch.Tensor]  # which texts were read, their state, the logits of their next tokens
 ALLOWANCE = 0.03  # share of the distinct tokens that may be read twice so that steps are fewer and larger
 
 
@@ -41,23 +39,17 @@ def shares_prefixes(model) -> bool:
 
 @torch.inference_mode()
 def sample(
-    model,
-    prompts: Sequence[Tokens],
-    uniforms: Sequence[np.ndarray],
-    *,
-    temperature: float,
-    finished: Callable[[Tokens], bool],
-    batch_tokens: int,
-    count: Count | None = None,
+    model, prompts: Sequence[Tokens], uniforms, *, temperature: float, finished: Callable, batch_tokens: int, count=None
 ) -> Iterator[list[tuple[int, list[Reply]]]]:
     """Yield, batch by batch, (index of the prompt, its replies).
 
     prompts     : token ids, none empty
     uniforms    : per prompt (samples, steps) numbers in [0, 1), one for each token that may be drawn
     temperature : 0 takes the likeliest token; otherwise the inverse of the cumulative distribution of softmax(logits / temperature)
-    finished    : whether a reply ends with its last token
+    finished    : tokens of a reply -> whether it ends with the last
+    count       : a `Count` that is added to
     """
-    count = Count() if count is None else count
+    count = count or Count()
     groups = _shared if shares_prefixes(model) else _plain
     live = _Live(model, uniforms, temperature, finished, count)
     for texts, state, logits in groups(model, prompts, uniforms, batch_tokens, count):
@@ -70,19 +62,13 @@ def sample(
 
 @torch.inference_mode()
 def score(
-    model,
-    contexts: Sequence[Tokens],
-    continuations: Sequence[Tokens],
-    *,
-    batch_tokens: int,
-    count: Count | None = None,
-    warp: Warp | None = None,
+    model, contexts: Sequence[Tokens], continuations: Sequence[Tokens], *, batch_tokens: int, count=None, warp=None
 ) -> Iterator[list[tuple[int, np.ndarray, np.ndarray]]]:
     """Yield, batch by batch, (index, log-likelihood of each continuation token, lead of the likeliest token over it), in nats.
 
-    warp : the distribution is the softmax of warp(logits); None: the model's own
+    warp : a `Warp`: the distribution is the softmax of warp(logits); None: the model's own
     """
-    count = Count() if count is None else count
+    count = count or Count()
     if not shares_prefixes(model):
         yield from _plain_scores(model, contexts, continuations, batch_tokens, count, warp)
         return
@@ -95,8 +81,8 @@ def score(
         yield [(i, *way[:, len(contexts[i]) :]) for node, way in ways for i in node.ends]
 
 
-def _shared(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterator[Group]:
-    """What prompts have in common is read once; they are grouped so that they fit into half of the budget with their replies."""
+def _shared(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterator[tuple]:
+    """Yield (prompts, their state, logits of their next tokens) in groups that fit into half of the budget with their replies."""
     count.distinct += size(prefix_tree(prompts))
     root = prefix_tree(prompts, allowance=ALLOWANCE)
     for ended, pasts, logits in visit(model, start(root), batch_tokens, count):
@@ -107,8 +93,8 @@ def _shared(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterat
             yield texts, Branches([pasts[row] for row in rows], [len(uniforms[i]) for i in texts]), logits[rows]
 
 
-def _plain(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterator[Group]:
-    """Every prompt read in full, in padded batches; nothing is shared between two prompts."""
+def _plain(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterator[tuple]:
+    """As `_shared`, but every prompt is read in full, in padded batches."""
     asked = zip(prompts, uniforms, strict=True)
     lengths = [len(numbers) * (len(prompt) + numbers.shape[1]) for prompt, numbers in asked]
     for texts in batches(lengths, batch_tokens // 2):

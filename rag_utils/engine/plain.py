@@ -31,13 +31,9 @@ class Sliding:
 
     def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
         self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
-        return model(
-            input_ids=tokens[:, None],
-            attention_mask=self.mask,
-            position_ids=self.mask.sum(dim=1, keepdim=True) - 1,
-            past_key_values=self.cache,
-            use_cache=True,
-        ).logits[:, -1]
+        places = self.mask.sum(dim=1, keepdim=True) - 1
+        read = {"input_ids": tokens[:, None], "attention_mask": self.mask, "position_ids": places}
+        return model(**read, past_key_values=self.cache, use_cache=True).logits[:, -1]
 
     @staticmethod
     def score(model, contexts, continuations):
@@ -64,13 +60,8 @@ class EncoderDecoder:
         self.states, self.mask = self.states[rows], self.mask[rows]
 
     def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
-        out = model(
-            encoder_outputs=(self.states,),
-            attention_mask=self.mask,
-            decoder_input_ids=tokens[:, None],
-            past_key_values=self.cache,
-            use_cache=True,
-        )
+        read = {"encoder_outputs": (self.states,), "attention_mask": self.mask}
+        out = model(**read, decoder_input_ids=tokens[:, None], past_key_values=self.cache, use_cache=True)
         self.cache = out.past_key_values
         return out.logits[:, -1]
 

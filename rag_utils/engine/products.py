@@ -1,8 +1,8 @@
 """Matrix products of linear layers on a processor, by oneDNN with weights that are laid out once.
 
-torch leaves float32 products on a processor to MKL, which on some of them (AMD's) uses half of what they have. Both multiply and sum in
-float32; oneDNN sums a row's products one after the other, however many rows there are, so that a row's result does not depend on the
-others. Long rows are cut into parts whose sums are added, which keeps the rounding error near MKL's. `make bench` times both.
+torch leaves float32 products on a processor to MKL, which on some of them (AMD's) uses half of what they have. oneDNN sums a row's products
+one after the other, so that a row's result does not depend on the others. Long rows are cut into parts whose sums are added, which keeps
+the rounding error near MKL's. `make bench` times both.
 """
 
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ def possible(model) -> bool:
 def fast_products(model):
     """Within this, the model's linear layers multiply by oneDNN, where that is possible; for inference only.
 
-    The weights are laid out anew for it at the first use, and again if they were changed; this takes their size of memory once more.
+    The weights are laid out for it at the first use, and again if they were changed: their size of memory once more.
     """
     layers = [m for m in model.modules() if type(m) is torch.nn.Linear] if possible(model) else []
     for layer in layers:

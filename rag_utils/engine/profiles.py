@@ -70,10 +70,7 @@ PROFILES = {profile.name: profile for profile in PROFILES}
 
 
 def get(profile: str | Profile, *, revision: str | None = None, dtype: str | None = None) -> Profile:
-    """The profile of that name, with the reader's revision or its precision replaced if one is given.
-
-    raises : ValueError with the near names if there is no profile or no precision of that name
-    """
+    """The profile with the reader's revision or precision replaced if one is given; ValueError with near names for an unknown one."""
     if not isinstance(profile, Profile):
         profile = PROFILES[check_name("profile", profile, PROFILES)]
     changes = {} if revision is None else {"revision": revision}

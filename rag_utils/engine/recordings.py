@@ -33,11 +33,9 @@ def call_key(**call) -> str:
 
 
 class Recordings(Store):
-    """Both stores as one: the user's is asked first, then the tracked files; `add` writes to the user's only.
+    """Both stores as one: the user's is asked first, then the chapter's tracked file, or all; `add` writes to the user's only.
 
-    chapter  : whose tracked file is asked; None asks all
-    writable : whether replies can be added
-    raises   : RecordingError if a file is damaged or cannot be read
+    raises : RecordingError if a file is damaged or cannot be read
     """
 
     def __init__(self, chapter: str | None = None, *, writable: bool = False):
@@ -47,10 +45,7 @@ class Recordings(Store):
         self._checked = False
 
     def get(self, keys: Iterable[str]) -> dict[str, dict]:
-        """Those of the keys that are recorded, with their replies.
-
-        raises : RecordingError if one is missing and the user's store is damaged, for then it may have been there
-        """
+        """As `Store.get`; RecordingError also if one is missing and the user's store is damaged, for then it may have been there."""
         keys = set(keys)
         replies = super().get(keys)
         for tracked in self._tracked:
@@ -110,10 +105,7 @@ def traced(path: Path, chapter: str, *, fingerprints: Collection[str] | None = N
 
 
 def read_sealed(path: Path) -> dict[str, dict]:
-    """The replies of a sealed file by their keys, none if there is no such file; RecordingError if it is damaged or cannot be read.
-
-    It is read once while it stays the same.
-    """
+    """The replies of a sealed file by key, none if there is none, read once while it stays the same; RecordingError if it is damaged."""
     restore = f"restore it (`git checkout -- {path.name}` in its folder), or delete it and run with --mode live and `rag-companion seal`."
     try:
         with open(path, "rb") as stream:

@@ -38,9 +38,7 @@ class Pending:
     scores: list[np.ndarray]
 
 
-def read(
-    model, segments: Sequence[list[int]], pasts: Sequence[Row | None], keep: Sequence[int]
-) -> tuple[list[torch.Tensor], list[Row]]:
+def read(model, segments: Sequence[list[int]], pasts: Sequence[Row | None], keep: Sequence[int]) -> tuple[list, list]:
     """One pass over several segments, each behind the keys and values of what comes before it (None: nothing); nothing is padded.
 
     returns : logits of the last keep[i] places of each segment, (keep[i], vocabulary); keys and values of each text up to its end
@@ -75,14 +73,7 @@ def start(root: Node) -> list[Pending]:
     return [Pending(node, None, [UNKNOWN]) for node in ([root] if root.tokens else root.children)]
 
 
-def visit(
-    model,
-    waiting: list[Pending],
-    batch_tokens: int,
-    count: Count,
-    wanted: dict[int, int] | None = None,
-    warp: Warp | None = None,
-):
+def visit(model, waiting: list[Pending], batch_tokens: int, count: Count, wanted=None, warp: Warp | None = None):
     """Read the segments and all below them, one batch at a time.
 
     yields : (segments that end a text, their keys and values, logits of their last tokens)
@@ -90,21 +81,16 @@ def visit(
     warp   : what becomes of all logits before tokens are scored by them
     """
     room = PASS if model.device.type == "cpu" else GPU_PASS
-    for chosen, keep in _portions(waiting, (batch_tokens, room, room), wanted):
+    limits = batch_tokens, room, room  # tokens of the texts that are held, tokens that are read, logits
+    for chosen, keep in _portions(waiting, limits, wanted):
         logits, pasts = read(model, [each.node.tokens for each in chosen], [each.past for each in chosen], keep)
         count.computed += sum(len(pending.node.tokens) for pending in chosen)
         below = []
         for pending, past, rows in zip(chosen, pasts, logits, strict=True):
-            children = pending.node.children
-            firsts = [UNKNOWN] * len(children)
+            firsts = [UNKNOWN] * len(pending.node.children)
             if wanted is not None:
-                rows = rows if warp is None else warp(rows)
-                pending.scores.append(_segment_scores(pending.node, rows))
-                if any(wanted[id(child)] <= pending.node.stop for child in children):
-                    heads = [child.tokens[0] for child in children]
-                    known = token_scores(rows[-1:].expand(len(heads), -1), heads)
-                    firsts = np.split(known, len(heads), axis=1)
-            scored = zip(children, firsts, strict=True)
+                firsts = _score(pending, rows if warp is None else warp(rows), wanted)
+            scored = zip(pending.node.children, firsts, strict=True)
             below += [Pending(child, past, [*pending.scores, first]) for child, first in scored]
         ended = [row for row, pending in enumerate(chosen) if pending.node.ends]
         if ended and wanted is not None:
@@ -117,10 +103,7 @@ def visit(
 
 
 def _portions(waiting: list[Pending], limits: tuple[int, int, int], wanted) -> Iterator[tuple[list, list[int]]]:
-    """Segments to read in one pass, longest texts first, and of how many of their last places the logits are wanted.
-
-    limits : tokens of the texts that are held, tokens that are read, logits
-    """
+    """Segments to read in one pass, longest texts first, and of how many of their last places the logits are wanted."""
     chosen, keep, used = [], [], np.zeros(3)
     for pending in sorted(waiting, key=lambda pending: -pending.node.stop):
         node = pending.node
@@ -144,10 +127,15 @@ def first_wanted(root: Node, contexts: Sequence[int]) -> dict[int, int]:
     return firsts
 
 
-def _segment_scores(node: Node, logits: torch.Tensor) -> np.ndarray:
-    """(2, tokens - 1): log-likelihood and lead of each token but the first, NaN where its logits were not asked for."""
+def _score(pending: Pending, logits: torch.Tensor, wanted: dict[int, int]) -> list[np.ndarray]:
+    """Note the scores of the segment's tokens behind the first, NaN without logits; return those of what may come first after it."""
+    node, children = pending.node, pending.node.children
     known = token_scores(logits[:-1], node.tokens[len(node.tokens) - len(logits) + 1 :])
-    return np.pad(known, ((0, 0), (len(node.tokens) - len(logits), 0)), constant_values=np.nan)
+    pending.scores.append(np.pad(known, ((0, 0), (len(node.tokens) - len(logits), 0)), constant_values=np.nan))
+    if all(wanted[id(child)] > node.stop for child in children):
+        return [UNKNOWN] * len(children)
+    heads = [child.tokens[0] for child in children]
+    return np.split(token_scores(logits[-1:].expand(len(heads), -1), heads), len(heads), axis=1)
 
 
 def token_scores(logits: torch.Tensor, tokens: Sequence[int]) -> np.ndarray:

@@ -1,8 +1,7 @@
 """The user's store of replies: one SQLite file that any number of models, threads and processes write to at once.
 
-Every call opens the file anew and holds nothing afterwards. A batch is one transaction, and on the disk when `add` returns: it takes
-seconds to compute, its fsync milliseconds. Each row carries a checksum of key and reply. What is damaged, removed or replaced is said,
-never computed again in silence.
+Every call opens the file anew and holds nothing afterwards. A batch is one transaction, and on the disk when `add` returns. Each row
+carries a checksum of key and reply. What is damaged, removed or replaced is said, never computed again in silence.
 """
 
 import hashlib
@@ -18,8 +17,8 @@ from rag_utils.base.cache import make_dir
 
 FORMAT = 1  # of the table
 TABLE = "CREATE TABLE replies (key TEXT PRIMARY KEY, reply TEXT NOT NULL, checksum TEXT NOT NULL) WITHOUT ROWID"
+ROWS = "SELECT key, reply, checksum FROM replies"
 PATIENCE = 60.0  # seconds to wait for another process's transaction
-AT_ONCE = 500  # keys of one look
 DAMAGED = {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", None}
 CLOSED = {"SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH", "SQLITE_READONLY"}
 
@@ -39,20 +38,13 @@ class Store:
 
     def get(self, keys: Collection[str]) -> dict[str, dict]:
         """Those of the keys that are recorded, with their replies; RecordingError if one or the file is damaged or cannot be read."""
-        keys, replies = list(keys), {}
+        those = f"{ROWS} WHERE key IN (SELECT value FROM json_each(?))"
         with self._open() as connection:
-            for first in range(0, len(keys) if connection else 0, AT_ONCE):
-                part = keys[first : first + AT_ONCE]
-                places = ",".join("?" * len(part))
-                rows = connection.execute(f"SELECT key, reply, checksum FROM replies WHERE key IN ({places})", part)
-                replies.update(self._reply(*row) for row in rows)
-        return replies
+            rows = connection.execute(those, [json.dumps(list(keys))]) if connection else ()
+            return dict(self._reply(*row) for row in rows)
 
     def add(self, replies: Iterable[tuple[str, dict]]) -> None:
-        """Record a batch of (key, reply); what is there stays as it is.
-
-        raises : RecordingError if it cannot be written; what was recorded before stays
-        """
+        """Record a batch of (key, reply); what is there stays as it is, also where RecordingError says that it cannot be written."""
         texts = [(key, json.dumps(reply, ensure_ascii=False)) for key, reply in replies]
         rows = [(key, text, checksum(key, text)) for key, text in texts]
         try:
@@ -71,7 +63,7 @@ class Store:
             [said] = connection.execute("PRAGMA quick_check(1)").fetchone()
             if said != b"ok":
                 raise self._damaged(said.decode(errors="replace").replace("\n", " "))
-            for row in connection.execute("SELECT key, reply, checksum FROM replies"):
+            for row in connection.execute(ROWS):
                 self._reply(*row)
 
     def close(self) -> None:

@@ -20,9 +20,9 @@ class Texts:
 
     def encode(self, text: str, *, context: bool = True) -> list[int]:
         """The tokens of `text`, as the beginning of a prompt or, with context=False, as what follows one."""
-        special = context and not (self.tokenizer.bos_token and text.startswith(self.tokenizer.bos_token))
-        if not context and self.model.config.is_encoder_decoder:
-            special = True  # the end token is part of what an encoder-decoder is asked to say
+        begun = self.tokenizer.bos_token and text.startswith(self.tokenizer.bos_token)
+        # the end token is part of what an encoder-decoder is asked to say
+        special = not begun if context else self.model.config.is_encoder_decoder
         return self.tokenizer(text, add_special_tokens=special).input_ids
 
     def context(self, text: str) -> list[int]:
@@ -36,12 +36,14 @@ class Texts:
         for prompt, sample in calls:
             samples.setdefault(prompt, []).append(sample)
         prompts, stop, steps = list(samples), settings["stop"], settings["max_new_tokens"]
-        encoded, ends = [self.encode(prompt) for prompt in prompts], self._ends()
+        encoded = [self.encode(prompt) for prompt in prompts]
         self._check_window(encoded, steps)
         uniforms = [
             np.stack([_uniforms(tokens, settings["seed"], sample, steps) for sample in samples[prompt]])
             for prompt, tokens in zip(prompts, encoded, strict=True)
         ]
+        ends = self.model.generation_config.eos_token_id
+        ends = {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
 
         def finished(tokens):
             return bool(stop) and (tokens[-1] in ends or _first_stop(self._decode(tokens), stop) is not None)
@@ -78,10 +80,6 @@ class Texts:
 
     def _decode(self, tokens) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)
-
-    def _ends(self) -> set[int]:
-        ends = self.model.generation_config.eos_token_id
-        return {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
 
     def _check_window(self, encoded, extra: int) -> None:
         window = getattr(self.model.config, "max_position_embeddings", None)

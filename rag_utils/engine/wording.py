@@ -45,13 +45,10 @@ WORD = re.compile(r"(?:(?<!\S)-)?\d+(?:\.\d+)?s?|[^\W\d_]+")
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of an answer in one spelling, so that answers that differ in spelling only have the same words.
+    """The words of an answer in one spelling, none only if the text is blank; ValueError if it is not a string.
 
     Lower case, no accents, articles or punctuation; initials joined; numbers in digits, also ordinal, Roman and spelt out; months in full;
     lengths, weights and temperatures in one unit; words that were glued together parted, digits of footnotes dropped.
-
-    returns : tuple of str, not empty unless the text is blank
-    raises  : ValueError if text is not a string
 
     >>> words("On July 4th, 1776"), words("Twenty-one"), words("J. K. Rowling's"), words("1.2 km")
     (('on', 'july', '4', '1776'), ('21',), ('jk', 'rowling'), ('1200', 'metre'))
@@ -189,8 +186,7 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
     (`likeness`); content words are those that are neither little words nor in the question, if there are any.
 
     contained       : 1 if the shorter is a run of words of the longer (spaces aside) and not negated in one of them
-    recall          : 0..1, mean over the shorter's content words of how well the longer matches them
-    precision       : 0..1, the same of the longer's content words
+    recall          : 0..1, mean over the shorter's content words of how well the longer matches them; precision the other way round
     last_word       : 0..1, the same of the shorter's last content word (a surname, a head noun)
     early           : 0..1, recall within the first 12 content words of the longer
     numbers_missing : 0..1, share of the shorter's numbers that the longer has not
@@ -239,8 +235,7 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
 def likeness(left: str, right: str) -> float:
     """How alike two words are: 1 for the same, 0 below a half, and for numbers that are not equal.
 
-    The larger of two shares: of the letters at the start that are the same, if there are at least four; of the runs of three letters in
-    common (Dice).
+    The larger of two shares: of equal letters at the start, if there are at least four; of runs of three letters in common (Dice).
 
     >>> likeness("colour", "color") > 0.5, likeness("12", "120"), likeness("red", "blue")
     (True, 0.0, 0.0)
