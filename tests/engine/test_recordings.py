@@ -188,7 +188,7 @@ with open(said, "a") as log:
 """
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [8, pytest.param(20, marks=pytest.mark.slow)])
 def test_nothing_recorded_is_lost_by_kills(tmp_path, kills):
     """Whatever `add` had returned for is there after kill -9 at a random moment, again and again on one file."""
     path, said, moments = tmp_path / "calls.sqlite", tmp_path / "said", random.Random(0)
@@ -231,10 +231,9 @@ for i in range(mine, 41, of):
 """
 
 
-@pytest.mark.parametrize("writers", [2, 8])
-def test_writers_at_the_same_time_keep_all_of_what_they_record(writers):
-    running = [script(FORTY_ONE, mine, writers) for mine in range(writers)]
-    assert [writer.communicate()[1] for writer in running] == [""] * writers
+def test_writers_at_the_same_time_keep_all_of_what_they_record():
+    running = [script(FORTY_ONE, mine, 5) for mine in range(5)]
+    assert [writer.communicate()[1] for writer in running] == [""] * 5
     keys = [f"{i:032x}" for i in range(41)]
     assert Recordings().get(keys) == {key: {"text": str(i)} for i, key in enumerate(keys)}
 
@@ -298,7 +297,7 @@ def after_damage(path: Path, wanted: dict) -> str:
     return "whole" if replies == wanted else "LOST"
 
 
-@pytest.mark.parametrize("flips", [300, pytest.param(4000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("flips", [300, pytest.param(1500, marks=pytest.mark.slow)])
 def test_a_flipped_bit_of_the_store_is_reported_or_changes_nothing(tmp_path, flips):
     wanted = dict(pairs(200))
     whole = store(tmp_path / "whole", 200).read_bytes()

@@ -247,23 +247,23 @@ def test_a_missing_wheel_names_the_command(monkeypatch):
         weights.embedded_directory()
 
 
-def test_a_full_disk_while_converting_is_said_and_leaves_nothing(tmp_path, monkeypatch):
-    """The conversion runs against a limit on file size, in a process of its own: every large write fails as on a full disk."""
+def test_a_full_disk_while_converting_is_said_and_leaves_nothing(tmp_path):
+    """Against a limit on file size, in a process of its own: every large write fails as on a full disk; a model of 2 MB stands for it."""
     code = (
         "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
+        "from transformers import LlamaConfig, LlamaForCausalLM\n"
         "from rag_utils.engine import weights\n"
+        "small = {'vocab_size': 4096, 'hidden_size': 64, 'num_hidden_layers': 1, 'num_attention_heads': 2}\n"
+        "model = LlamaForCausalLM(LlamaConfig(**small, intermediate_size=64))\n"
+        "weights._unpack = lambda gguf, folder: model.save_pretrained(folder)\n"
+        "weights._convert_apart = weights.convert\n"
         "try:\n    weights.embedded_directory()\nexcept weights.WeightsError as e:\n    print(e)"
     )
-    cache = tmp_path / "cache"
-    found = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "RAG_COMPANION_CACHE": str(cache)},
-    )
+    environment = {**os.environ, "RAG_COMPANION_CACHE": str(tmp_path)}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert "could not be written" in found.stdout and "600 MB" in found.stdout, found.stderr[-2000:]
-    assert not list((cache / "models").iterdir())
+    assert not list((tmp_path / "models").iterdir())
 
 
 def test_the_embedded_reader_loads_and_is_the_one_of_the_wheel():
