@@ -124,8 +124,8 @@ class Store:
         (which, size), (now, length) = self._known, _identity(self.path)
         if now != which:
             raise RecordingError(
-                f"{self.path} was {'replaced' if now else 'removed'} while this run was recording to it, and what it had recorded went "
-                "with it. Put the file back, or run the same command again, which records what is missing."
+                f"{self.path} was {'replaced' if now else 'removed'} while this run was recording to it, and what it had recorded may be "
+                "gone with it. Put the file back, or run the same command again, which records what is missing."
             )
         if length < size:
             raise self._damaged(f"it was cut from {size} to {length} bytes while this run was recording to it")

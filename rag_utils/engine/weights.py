@@ -52,8 +52,7 @@ class Loaded:
 def load(profile: Profile, *, task: str | None = None) -> Loaded:
     """The profile's reader, or with task="nli" its entailment model, on the fastest device there is.
 
-    task   : "causal", "seq2seq" or "nli"; by default the profile's own
-    raises : WeightsError if the weights are damaged, or neither here nor to be had
+    task : by default the profile's own; WeightsError if the weights are damaged, or neither here nor to be had
     """
     from safetensors import SafetensorError
 
@@ -168,7 +167,8 @@ def _convert_apart(gguf: Path, target: Path) -> None:
     done = subprocess.run([sys.executable, "-c", APART, str(gguf), str(target)], capture_output=True, text=True)
     if done.returncode:
         last = [f"the conversion ended with exit status {done.returncode}", *done.stderr.strip().splitlines()][-1]
-        raise WeightsError(re.sub(r"^rag_utils[\w.]+: ", "", last))
+        said = re.sub(r"^rag_utils[\w.]+: ", "", last)
+        raise WeightsError(f"{said} (when {gguf} was converted)")
 
 
 def _complete(folder: Path) -> bool:
@@ -178,8 +178,9 @@ def _complete(folder: Path) -> bool:
     try:
         promised = json.loads((folder / FACTS).read_text())["sha256"]
         there = digests(path for path in folder.iterdir() if path.name != FACTS)
-        differ = promised.items() ^ {(path.name, digest) for path, digest in there.items()}
-        damaged = sorted({name for name, _ in differ})
+        damaged = sorted({name for name, _ in promised.items() ^ {(path.name, it) for path, it in there.items()}})
+    except PermissionError as error:
+        raise WeightsError(f"{error.filename} cannot be read: {error.strerror}.") from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         damaged = [FACTS]
     if damaged:

@@ -364,6 +364,12 @@ def test_what_is_removed_or_replaced_during_a_run_is_said_at_the_next_call(tmp_p
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_nothing_lies_beside_the_file_between_two_calls_that_could_be_removed(tmp_path):
+    first, second = Store(tmp_path / "s", writable=True), Store(tmp_path / "s", writable=True)
+    first.add(pairs(2)), second.add(pairs(2, 2)), first.get(dict(pairs(4)))
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
 def test_what_a_removed_file_left_is_not_taken_for_a_new_one(tmp_path):
     store(tmp_path / "s", 1).unlink()
     (tmp_path / "s-journal").write_bytes(b"of a transaction that was cut short")

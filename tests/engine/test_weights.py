@@ -4,7 +4,6 @@ import ast
 import hashlib
 import json
 import os
-import re
 import select
 import subprocess
 import sys
