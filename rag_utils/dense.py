@@ -255,9 +255,31 @@ def refine(initial, embeddings, *, agree, agree_without, is_sufficient=None, **r
     >>> refined.context, refined.ended, refined.rounds[0].roles
     ((0,), 'stopped', ('certain', 'unnecessary'))
     """
-    for name, function in {"agree": agree, "agree_without": agree_without, "is_sufficient": is_sufficient}.items():
+    asks = {"agree": agree, "agree_without": agree_without, "is_sufficient": is_sufficient}
+    for name, function in asks.items():
         if function is not None or name != "is_sufficient":
             checks.function(name, function)
+    steps, answer = refining(initial, embeddings, evaluated=is_sufficient is not None, **rules), None
+    while True:
+        try:
+            function, *about = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+        answer = asks[function](*about)
+
+
+def refining(initial, embeddings, *, evaluated=True, **rules):
+    """`refine` as a generator, so that many questions can advance together: what it asks is yielded, and the answer is sent to it.
+
+    evaluated : whether anybody is asked if a context is enough
+    yields    : (name of a function of `refine`, its arguments ...)
+    returns   : Refinement
+    raises    : ValueError as `refine`
+
+    >>> steps = refining([0, 1], np.eye(3), evaluated=False)
+    >>> next(steps), steps.send(np.eye(3))
+    (('agree', [0, 1]), ('agree_without', [0, 1], [0, 1]))
+    """
     rules, units = Rules(**rules), checks.directions("embeddings", embeddings)
     context = tuple(checks.distinct("initial", checks.listed("initial", initial)))
     context = tuple(checks.whole("initial", number, least=0, most=len(units) - 1) for number in context)
@@ -265,16 +287,16 @@ def refine(initial, embeddings, *, agree, agree_without, is_sufficient=None, **r
         checks.whole("limit", rules.limit, least=len(context))
     rounds, visited = [], set(context)
     while True:
-        links = checked_affinity(agree(list(context)), name="adjacency")
+        links = checked_affinity((yield "agree", list(context)), name="adjacency")
         if len(links) != len(context) + 1:
             raise ValueError(f"agree must return one row per reply, {len(context) + 1}; got shape {links.shape}")
         entropy, sufficient = degree_entropy(links), None
-        if is_sufficient is not None:
-            sufficient = checks.flag("what is_sufficient returns", is_sufficient(list(context)))
+        if evaluated:
+            sufficient = checks.flag("what is_sufficient returns", (yield "is_sufficient", list(context)))
         if rules.met(entropy, sufficient):
             rounds.append(Round(context, entropy, sufficient, ()))
             return Refinement(tuple(rounds), len(rounds) - 1, "stopped")
-        roles = _roles(context, links, rules.half, agree_without)
+        roles = yield from _roles(context, links, rules.half)
         rounds.append(Round(context, entropy, sufficient, roles))
         following = _next_context(context, roles, units, visited, rules)
         if not following or following == context:
@@ -282,12 +304,12 @@ def refine(initial, embeddings, *, agree, agree_without, is_sufficient=None, **r
         context, visited = following, visited | set(following)
 
 
-def _roles(context, links, half, agree_without):
-    """Roles of the chunks of a context; only the uncertain ones are tried without."""
+def _roles(context, links, half):
+    """Roles of the chunks of a context; only the uncertain ones are tried without. A part of `refining`."""
     uncertain = np.flatnonzero(links[0, 1:] != 1).tolist()
     agreements = np.full(len(context), np.nan)
     if uncertain:
-        without = checks.numbers("what agree_without returns", agree_without(list(context), uncertain.copy()))
+        without = checks.numbers("what agree_without returns", (yield "agree_without", list(context), uncertain.copy()))
         checks.same_length(numbers=without, uncertain_chunks=uncertain)
         agreements[uncertain] = without
     return tuple(chunk_roles(links, agreements, half=half))
