@@ -5,9 +5,8 @@ said = replies_under_edits(reader, supplies, other, prompt=read)
 outcomes = refined(supplies, {"full": {}}, ask_with(questions, reader, judge, settings, other=other, asker=asker))
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -104,8 +103,8 @@ def agreements(entails: Entails, questions: Sequence[Question], drawn: Drawn) ->
     """Per case how far each reply entails each other one, (n, n) in [0, 1], row = premise; equal texts entail each other. In one call."""
     same = _judged(entails, {question.id: question.text for question in questions})
     texts = {case: [reply.text.strip() for reply in replies] for case, replies in drawn.items()}
-    same.fill([(case[0], a, b) for case, own in texts.items() for a, b in product(own, repeat=2) if a != b])
-    return {case: _agreement(same, case[0], own) for case, own in texts.items()}
+    agreed = together({case: _agreement(same, case[0], own) for case, own in texts.items()})
+    return {case: agreed[case] for case in drawn}
 
 
 def measures(agreement: np.ndarray, log_likelihood: np.ndarray) -> dict[str, float]:
@@ -131,10 +130,6 @@ def measures(agreement: np.ndarray, log_likelihood: np.ndarray) -> dict[str, flo
 # --- many questions together -----------------------------------------------------------------------
 
 
-class Unknown(LookupError):
-    """An `Asked` and the keys that a job needs of it and nobody has asked yet."""
-
-
 class Asked(dict):
     """Values by what was asked; `ask` is called with a list of keys that are not known, each once, and returns their values."""
 
@@ -146,28 +141,30 @@ class Asked(dict):
         if missing := [key for key in dict.fromkeys(keys) if key not in self]:
             self.update(zip(missing, self.ask(missing), strict=True))
 
-    def known(self, keys: Sequence[Hashable]) -> list:
-        """The values of the keys; raises Unknown unless all of them have been asked."""
-        if not all(key in self for key in keys):
-            raise Unknown(self, keys)
-        return [self[key] for key in keys]
 
+def together(jobs: Mapping[Hashable, Generator]) -> dict:
+    """The results of all jobs, in the order in which they come: generators that yield (Asked, keys) and are sent the values.
 
-def together(jobs: Mapping[Hashable, Callable[[], object]]) -> dict:
-    """The results of all jobs, in the order in which they come: functions that take what they need from `Asked.known`.
-
-    A job that meets something unknown is run again from its start once this is asked, for all that wait in one call of each `Asked`.
+    Each goes on as far as it can; then what all of them wait for is asked, in one call of each `Asked`.
     """
-    results: dict = {}
-    while waiting := [name for name in jobs if name not in results]:
-        wanted = []
-        for name in waiting:
-            try:
-                results[name] = jobs[name]()
-            except Unknown as unknown:
-                wanted.append(unknown.args)
-        for table in {id(table): table for table, _ in wanted}.values():
-            table.fill([key for other, keys in wanted if other is table for key in keys])
+    results, waiting = {}, {}
+
+    def advance(name: Hashable, values: list | None) -> None:
+        try:
+            table, keys = jobs[name].send(values)
+            while all(key in table for key in keys):
+                table, keys = jobs[name].send([table[key] for key in keys])
+            waiting[name] = table, keys
+        except StopIteration as end:
+            results[name] = end.value
+
+    for name in jobs:
+        advance(name, None)
+    while waiting:
+        for table in {id(table): table for table, _ in waiting.values()}.values():
+            table.fill([key for other, keys in waiting.values() if other is table for key in keys])
+        for name, (table, keys) in [(name, waiting.pop(name)) for name in list(waiting)]:
+            advance(name, [table[key] for key in keys])
     return results
 
 
@@ -181,15 +178,17 @@ def _judged(entails: Entails, text_of: Mapping[str, str]) -> Asked:
     return Asked(ask)
 
 
-def _entailed(same: Asked, name: str, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
-    """How far the first reply of each pair entails the second, (n,); equal ones do, without being asked about."""
-    same.known([(name, a, b) for a, b in pairs if a != b])  # all at once
-    return np.array([1.0 if a == b else same[name, a, b] for a, b in pairs])
+def _entailed(same: Asked, name: str, pairs: Sequence[tuple[str, str]]) -> Generator:
+    """A job: how far the first reply of each pair entails the second, (n,); equal ones do, without being asked about."""
+    different = [pair for pair in pairs if pair[0] != pair[1]]
+    said = yield same, [(name, *pair) for pair in different]
+    known = dict(zip(different, said, strict=True))
+    return np.array([known.get(pair, 1.0) for pair in pairs])
 
 
-def _agreement(same: Asked, name: str, texts: Sequence[str]) -> np.ndarray:
-    """How far each of a question's replies entails each other one, (n, n)."""
-    return _entailed(same, name, list(product(texts, repeat=2))).reshape(len(texts), -1)
+def _agreement(same: Asked, name: str, texts: Sequence[str]) -> Generator:
+    """A job: how far each of a question's replies entails each other one, (n, n)."""
+    return (yield from _entailed(same, name, list(product(texts, repeat=2)))).reshape(len(texts), -1)
 
 
 # --- DENSE-RAG -------------------------------------------------------------------------------------
@@ -262,7 +261,7 @@ def refined(supplies: Sequence[Supply], variants: Mapping[str, Mapping], tables:
     source   : DENSE, section 5.2 and Table 5
     """
     pairs = product(supplies, variants.items())
-    return together({Case(one.question.id, name): partial(_outcome, one, tables, **how) for one, (name, how) in pairs})
+    return together({Case(one.question.id, name): _outcome(one, tables, **how) for one, (name, how) in pairs})
 
 
 def understood(supplies: Sequence[Supply], tables: Tables) -> dict[str, Outcome]:
@@ -271,30 +270,43 @@ def understood(supplies: Sequence[Supply], tables: Tables) -> dict[str, Outcome]
     return {name: outcome for (name, _), outcome in refined(supplies, stop, tables).items()}
 
 
-def _outcome(supply: Supply, tables: Tables, *, enough=0.0, shuffled=False, **options) -> Outcome:
+def _outcome(supply: Supply, tables: Tables, *, enough=0.0, shuffled=False, **options) -> Generator:
     """A job: the Outcome of one question, whose refinement is answered from tables."""
     name, read = supply.question.id, {}
     embeddings = np.random.default_rng(0).permutation(supply.embeddings) if shuffled else supply.embeddings
 
     def replies(contexts):
         read.update(dict.fromkeys(map(tuple, contexts)))
-        return tables.replies.known([(name, tuple(context)) for context in contexts])
+        return (yield tables.replies, [(name, tuple(context)) for context in contexts])
 
     def agree(numbers):
-        said = replies(edits(supply.texts(numbers), tables.other))
-        return dense.adjacency(_agreement(tables.same, name, said) >= THRESHOLD)
+        said = yield from replies(edits(supply.texts(numbers), tables.other))
+        return dense.adjacency((yield from _agreement(tables.same, name, said)) >= THRESHOLD)
 
     def agree_without(numbers, places):
         context = list(supply.texts(numbers))
         left = dense.contexts_without_one(context)
-        original, *shorter = replies([context, *(left[place] for place in places)])
+        original, *shorter = yield from replies([context, *(left[place] for place in places)])
         pairs = [pair for reply in shorter for pair in ((original, reply), (reply, original))]
-        return (_entailed(tables.same, name, pairs) >= THRESHOLD).reshape(-1, 2).mean(axis=1)
+        entailed = yield from _entailed(tables.same, name, pairs)
+        return (entailed >= THRESHOLD).reshape(-1, 2).mean(axis=1)
 
     def is_sufficient(numbers):
-        return tables.enough.known([(name, supply.texts(numbers))])[0] > enough
+        [nats] = yield tables.enough, [(name, supply.texts(numbers))]
+        return nats > enough
 
-    asks = {"agree": agree, "agree_without": agree_without, "is_sufficient": None if enough is None else is_sufficient}
-    refinement = dense.refine(supply.first, embeddings, **asks, **{"limit": len(supply.first)} | options)
-    [reply] = replies([supply.texts(refinement.context)])
-    return Outcome(refinement, reply, tuple(read), (agree(supply.first), agree(refinement.context)))
+    def refinement():
+        options_of = {"limit": len(supply.first)} | options
+        steps, answer = dense.refining(supply.first, embeddings, evaluated=enough is not None, **options_of), None
+        while True:
+            try:
+                function, *about = steps.send(answer)
+            except StopIteration as end:
+                return end.value
+            answer = yield from asks[function](*about)
+
+    asks = {"agree": agree, "agree_without": agree_without, "is_sufficient": is_sufficient}
+    refined = yield from refinement()
+    [reply] = yield from replies([supply.texts(refined.context)])
+    first, last = (yield from agree(supply.first)), (yield from agree(refined.context))
+    return Outcome(refined, reply, tuple(read), (first, last))

@@ -119,18 +119,20 @@ def test_jobs_of_different_length_wait_for_nobody():
     calls = []
     table = asked.Asked(lambda keys: calls.append(keys) or [key * 10 for key in keys])
 
-    jobs = {"long": [[1], [2], [3]], "short": [[2]], "known": [[1], [1, 2]], "none": [], "empty": [[]]}
-    jobs = {
-        name: lambda steps=steps: [value for keys in steps for value in table.known(keys)]
-        for name, steps in jobs.items()
-    }
+    def job(*steps):
+        values = []
+        for keys in steps:
+            values += yield table, keys
+        return values
+
+    jobs = {"long": job([1], [2], [3]), "short": job([2]), "known": job([1], [1, 2]), "none": job(), "empty": job([])}
     results = asked.together(jobs)
     assert results == {"long": [10, 20, 30], "short": [20], "known": [10, 10, 20], "none": [], "empty": []}
     assert calls == [[1, 2], [3]] or calls == [[1, 2], [2], [3]]
     assert list(results)[:2] == ["none", "empty"]
     wrong = asked.Asked(lambda keys: keys[1:])
     with pytest.raises(ValueError, match="zip"):
-        asked.together({"a": lambda: wrong.known([1, 2])})
+        asked.together({"a": (keys for keys in [(wrong, [1, 2])])})
 
 
 def test_what_nobody_can_be_asked_for():
