@@ -150,7 +150,7 @@ def load_judged(name: str = "evouna_nq") -> list[Judged]:
     Ids are those of `load("nq")` where the two share a question. Golds are the file's `golden_answer` cut at "/", which
     also cuts golds that have one in them. An answer that is null in the file is an empty text.
     """
-    check_name("judged data set", name, _JUDGED)
+    check_name("judged data set", name, ("evouna_nq",))
     return [
         Judged(row["id"], row["text"], tuple(row["golds"]), tuple(JudgedAnswer(**answer) for answer in row["answers"]))
         for row in table(name)
@@ -186,7 +186,8 @@ def table(name: str):
     """
     from datasets import Dataset, Features, List, Value
 
-    readers = {**_QUESTIONS, **_JUDGED, **_CONTRAST}
+    others = {"evouna_nq": lambda: _numbered(_evouna()), "companion_contrast": companion.contrast}
+    readers = _QUESTIONS | others
     rows = list(readers[check_name("data set", name, readers)]())
     if name not in _QUESTIONS:
         return Dataset.from_list(rows)
@@ -198,9 +199,8 @@ def table(name: str):
 
 
 _NQ = fields(question=Text, answers=Some[Text], ctxs=Some[fields(title=AnyText, text=Text, isgold=bool)])
-_MULTIHOP = fields(
-    id=Text, question=Text, answers=Some[Text], paragraphs=Some[fields(title=AnyText, text=Text, is_supporting=bool)]
-)
+_PARAGRAPH = fields(title=AnyText, text=Text, is_supporting=bool)
+_MULTIHOP = fields(id=Text, question=Text, answers=Some[Text], paragraphs=Some[_PARAGRAPH])
 _SQUAD_QUESTION = fields(id=Text, question=Text, answers=Some[fields(text=Text)])
 _SQUAD = fields(title=Text, paragraphs=Some[fields(context=Text, qas=Some[_SQUAD_QUESTION])])
 _SAID = {"answer": AnyText | None, "judge": bool | None}
@@ -263,10 +263,8 @@ def _evouna() -> Iterator[dict]:
         golds = [gold.strip() for gold in (item.golden_answer or "").split("/") if gold.strip()]
         if not golds:
             raise DataError(f"{where}, field golden_answer: no gold in it, wanted one or more, parted by /")
-        said = item.model_dump()
-        answers = [
-            {"system": name, "text": said[f"answer_{name}"] or "", "verdict": said[f"judge_{name}"]} for name in SYSTEMS
-        ]
+        said = [(name, getattr(item, f"answer_{name}"), getattr(item, f"judge_{name}")) for name in SYSTEMS]
+        answers = [{"system": name, "text": text or "", "verdict": verdict} for name, text, verdict in said]
         yield {"id": None, "text": item.question, "golds": golds, "answers": answers}
 
 
@@ -276,5 +274,3 @@ _QUESTIONS = {
     "squad": _squad,
     **{name: partial(_marked, name, _MULTIHOP, "paragraphs", "is_supporting") for name in ("hotpotqa", "musique")},
 }
-_JUDGED = {"evouna_nq": lambda: _numbered(_evouna())}
-_CONTRAST = {"companion_contrast": companion.contrast}

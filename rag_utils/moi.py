@@ -3,6 +3,7 @@
 The passages are shown in several orders and each order gets a score, `saliency`. `fit` explains score i as sum_j a_j u_pi_i[j]: the
 utility u of the passage at place j, weighed by the position coefficient a_j; a is at least 0 and sums to 1. N passages, of which an
 order shows the first L. Passages are numbered 0 .. N - 1 in the retriever's order, places from the beginning of the prompt.
+ValueError is raised for numbers that are not finite, shapes that do not fit, options out of range and unknown names.
 
 What scores without noise can tell. With v the mean utility, a score is v + sum_j a_j (u_pi[j] - v).
 
@@ -51,7 +52,6 @@ def cyclic_orders(n, *, prefix=None):
     n       : int, passages, 1 or more
     prefix  : int, 1 .. n, how many passages of each order are shown; None is all
     returns : (n, L) int, row k is k, k + 1, ...
-    raises  : ValueError if n or prefix is not such a number
     source  : MoI, eqs. 5 to 9
 
     >>> cyclic_orders(4, prefix=3)
@@ -71,7 +71,6 @@ def random_orders(n, m, *, prefix=None, rng):
     m         : int, orders, 1 or more; the paper takes 3 n
     rng       : seed or numpy Generator
     returns   : (m, L) int
-    raises    : ValueError if n, m or prefix is not such a number, or rng is None or no seed
     source    : MoI, section 3.2.1
     """
     n, length = _sizes(n, prefix)
@@ -87,14 +86,13 @@ def prefix_length(scores, *, share=0.9, temperature=1.0, least=2):
     temperature : above 0; the scores are divided by it. Cosines need one of about 0.05, BM25 scores one of some units
     least       : int, 1 .. N, the shortest length to return; with 1 passage there is no position to speak of
     returns     : int, least .. N
-    raises      : ValueError if scores are not finite or a parameter is out of range
     source      : ours; MoI, Table 6 and section 4.3, name variable pruning with retriever scores and do not define it. One length for
                   all orders of a question, so that every place has one coefficient
 
     >>> prefix_length([5.0, 4.0, 1.0, 0.0]), prefix_length([1.0, 1.0, 1.0, 1.0])
     (2, 4)
     """
-    scores = checks.numbers("scores", scores, **BOUNDS)
+    scores = _scores("scores", scores)
     least = checks.whole("least", least, least=1, most=len(scores))
     checks.number("share", share, above=0, high=1)
     checks.number("temperature", temperature, low=1e-100)
@@ -110,7 +108,6 @@ def saliency(query, passages=None, *, prior=True, form="log"):
     prior    : whether the second factor counts
     form     : "log": the logarithm of the product, minus its mean over the orders; "probability": the product, divided by its sum
     returns  : (m,) float; nats of sum 0 for "log", 0 .. 1 of sum 1 for "probability"
-    raises   : ValueError if an array is no list of finite numbers of at most 0, lengths differ, passages is missing, the name is unknown
     source   : MoI, eq. 3, without `prior` the QG variant. A product of probabilities underflows; what is subtracted or divided by instead
                changes no fit's position or ranking, the choice of form does
 
@@ -135,7 +132,6 @@ def predict(orders, position, utility):
     position : (L,) float
     utility  : (N,) float
     returns  : (m,) float
-    raises   : ValueError if the shapes do not fit, a number is not finite or a passage comes twice in an order
     source   : MoI, eq. 4
 
     >>> predict([[1, 0, 2], [2, 1, 0]], [0.5, 0.5, 0.0], [0.2, 0.4, 0.9])
@@ -157,7 +153,6 @@ def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
     starts    : int, how many positions to start from; as many again, up to 8 times, while fewer than 3 arrive at the least residual
     rng       : seed or numpy Generator, for the starts
     returns   : Fit. Utilities are rounded to 1e-10 of the spread of the scores. A passage that is in no order gets the mean score
-    raises    : ValueError if orders, scores or n are not such, an option is out of range, the name is unknown or pointwise is missing
     source    : MoI, section 3.1, which names no solver. For a given position the best utility is a linear least-squares solution, so
                 only the position is searched (variable projection)
 
@@ -213,14 +208,14 @@ def solve_utility(orders, scores, n, position):
     orders, scores, n : as in `fit`; n cyclic orders will do
     position          : (L,) float, 0 .. 1, sum 1, for instance of a `fit` to other questions
     returns           : (n,) float, in the unit of the scores
-    raises            : ValueError as `fit`, if position is not such, and if the orders under this position leave utilities open
+    raises            : ValueError also if the orders under this position leave utilities open
     source            : ours ("calibrated position"): with `position` fixed, eq. 4 is linear and the N cyclic scores settle it
 
     >>> solve_utility(cyclic_orders(3, prefix=2), [0.7, 0.375, 0.425], 3, [0.75, 0.25]).round(4)
     array([0.8, 0.4, 0.3])
     """
     orders, scores, n = _problem(orders, scores, n)
-    position = _position(position, orders.shape[1])
+    position = _scores("position", position, places=orders[0])
     if (least := position.min()) < -ROUNDING or abs(position.sum() - 1) > 1e-6:
         raise ValueError(f"position must be at least 0 and sum to 1; got least {least} and sum {position.sum()}")
     utility, _, rank, _ = np.linalg.lstsq(_weights(orders, position, n), scores, rcond=SINGULAR)
@@ -234,7 +229,6 @@ def rerank(utility):
 
     utility : (n,) float
     returns : (n,) int
-    raises  : ValueError if it is not a filled list of finite numbers
     source  : MoI, section 3.1
 
     >>> rerank([0.2, 0.9, 0.2, 0.5])
@@ -248,7 +242,6 @@ def jacobian_rank(orders, position, utility):
 
     orders, position, utility : as in `predict`
     returns                   : int, at most n + L - 1; if less, some change of utility and position leaves all scores as they are
-    raises                    : ValueError as `predict`
     source                    : ours. The limits 0 and 1 of the position are not looked at
 
     >>> jacobian_rank(cyclic_orders(4), [0.4, 0.3, 0.2, 0.1], [0.3, 0.1, 0.8, 0.2])   # of 4 + 4 - 1
@@ -344,28 +337,26 @@ def _orders(orders, n):
 
 def _problem(orders, scores, n):
     n, _ = _sizes(n)
-    orders, scores = _orders(orders, n), checks.numbers("scores", scores, **BOUNDS)
+    orders, scores = _orders(orders, n), _scores("scores", scores)
     checks.same_length(orders=orders, scores=scores)
     return orders, scores, n
 
 
-def _position(position, length):
-    position = checks.numbers("position", position, **BOUNDS)
-    checks.same_length(position=position, places=range(length))
-    return position
+def _scores(name, values, **alike):
+    """Finite numbers, as many as there are of what is alike."""
+    values = checks.numbers(name, values, **BOUNDS)
+    checks.same_length(**{name: values}, **alike)
+    return values
 
 
 def _model(orders, position, utility):
-    utility = checks.numbers("utility", utility, **BOUNDS)
+    utility = _scores("utility", utility)
     orders = _orders(orders, len(utility))
-    return orders, _position(position, orders.shape[1]), utility
+    return orders, _scores("position", position, places=orders[0]), utility
 
 
 def _pointwise(pointwise, n, sign):
     if (pointwise is None) == (sign == "pointwise prior"):
         got = "None" if pointwise is None else "scores"
         raise ValueError(f'pointwise must be given for sign "pointwise prior" and for it only; got {got} with {sign!r}')
-    if pointwise is not None:
-        pointwise = checks.numbers("pointwise", pointwise, **BOUNDS)
-        checks.same_length(pointwise=pointwise, passages=range(n))
-    return pointwise
+    return None if pointwise is None else _scores("pointwise", pointwise, passages=range(n))

@@ -51,9 +51,9 @@ def _collect(questions: Sequence[Question], pool: Pool) -> tuple[list[Passage], 
     """All passages in the order of their ids, and per question the rows that it may find."""
     questions = checks.listed("questions", questions, of=Question)
     _ids("ids of questions", [question.id for question in questions])
-    pools = [pool(question) for question in questions] if callable(pool) else [pool]
+    pools = [checks.listed("pool", part, of=Passage) for part in (map(pool, questions) if callable(pool) else [pool])]
     known: dict[str, Passage] = {}
-    for part in (pools := [checks.listed("pool", part, of=Passage) for part in pools]):
+    for part in pools:
         _ids("ids of passages", [passage.id for passage in part])
         for passage in part:
             if known.setdefault(passage.id, passage) != passage:
@@ -235,9 +235,9 @@ def hard_negatives(
     pool  : as for `bm25` (`own_distractors` for multi-hop questions); passages without a common word are ranked last
     short : what to do where a question has fewer than k such passages: "raise" ValueError, or "keep" the shorter tuple
 
-    "Holds an answer" is `contains_answer`: a normalised answer is a substring of the normalised text, so a short answer
-    excludes too much rather than too little. "yes" and "no" cannot be looked for in this way (they are in "eyes" and
-    "north"), nor can an answer of which nothing is left: there only gold passages are excluded.
+    "Holds an answer" is `contains_answer`, by which a short answer excludes too much rather than too little. "yes" and
+    "no" cannot be looked for so (they are in "eyes" and "north"), nor an answer of which nothing is left: there only
+    gold passages are excluded.
     """
     checks.whole("k", k, least=1)
     check_name("value of short", short, ("raise", "keep"))
@@ -251,10 +251,10 @@ def hard_negatives(
     few = [name for name, kept in chosen.items() if len(kept) < k]
     if few and short == "raise":
         fewest = min(map(len, chosen.values()))
-        raise ValueError(
-            f"{len(few)} of {len(chosen)} questions have fewer than k={k} passages that are neither gold nor hold an answer "
-            f'(fewest: {fewest}; first: {", ".join(few[:3])}); lower k, give a larger pool, or pass short="keep"'
-        )
+        wanted = f"fewer than k={k} passages that are neither gold nor hold an answer"
+        mend = 'lower k, give a larger pool, or pass short="keep"'
+        said = f"fewest: {fewest}; first: {', '.join(few[:3])}"
+        raise ValueError(f"{len(few)} of {len(chosen)} questions have {wanted} ({said}); {mend}")
     return chosen
 
 
@@ -320,10 +320,11 @@ def _judgements(run: Run, qrels: Qrels) -> Qrels:
     if unknown := [name for name in run if name not in qrels]:
         mend = "which would vanish from the mean; judge them or leave them out of the run"
         raise ValueError(f"got {len(unknown)} questions in the run without judgements (first: {unknown[0]!r}), {mend}")
+    judged = {}
     for name, grades in qrels.items():
         checks.kind(f"the judgements of {name!r}", grades, Mapping, "a mapping, passage id -> grade")
         if not _ids("ids of passages", list(grades)):
             raise ValueError(f"qrels must judge at least one passage of a question; got none of {name!r}")
-        for grade in grades.values():
-            checks.whole(f"a grade of question {name!r}", grade, least=0, most=MOST_GRADE)
-    return {name: {passage: int(grade) for passage, grade in grades.items()} for name, grades in qrels.items()}
+        grade_of = partial(checks.whole, f"a grade of question {name!r}", least=0, most=MOST_GRADE)
+        judged[name] = {passage: grade_of(grade) for passage, grade in grades.items()}
+    return judged

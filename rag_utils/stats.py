@@ -1,13 +1,12 @@
 """How sure is a number? Intervals, paired comparisons, correlations, and how well an uncertainty ranks the errors.
 
-Rows of one question are not independent. Wherever `groups` (one question id per row) is given, the bootstrap draws
-whole questions, and a permutation stays within a question or moves it as a whole. `n` of a result always counts rows.
+Rows of one question are not independent. Wherever `groups`, (n,) question ids, is given, the bootstrap draws whole
+questions, and a permutation stays within a question or moves it as a whole. `n` of a result always counts rows.
 
 Defaults: 2000 bootstrap resamples, percentile intervals at level 0.95, 4999 random permutations, seed 0. `rng` is a
 seed or a numpy Generator; the same seed gives the same interval. A resample on which a statistic does not exist (a
-correlation of constants, an AUROC of one class) is left out and counted in `.undefined`. Besides what each function
-says, ValueError is raised for NaN, infinity, lists of another shape, and where more than half of the resamples are left
-out.
+correlation of constants, an AUROC of one class) is left out and counted in `.undefined`. ValueError is raised for NaN,
+infinity, lists of another shape, fewer than 2 rows or questions, and if more than half of the resamples are left out.
 """
 
 import warnings
@@ -70,7 +69,9 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class _Tested(Estimate):
+class Difference(Estimate):
+    """A mean difference with its interval, the count of rows, and the two-sided p value of "no difference"."""
+
     p_value: float
 
     def __post_init__(self):
@@ -78,23 +79,15 @@ class _Tested(Estimate):
         checks.number("p_value", self.p_value, low=0, high=1)
 
 
-@dataclass(frozen=True)
-class Difference(_Tested):
-    """A mean difference with its interval, the count of rows, and the two-sided p value of "no difference"."""
-
-
-@dataclass(frozen=True)
-class Correlation(_Tested):
-    """A correlation coefficient with its interval, the count of rows, and the two-sided p value of "not related"."""
+class Correlation(Difference):
+    """A correlation coefficient, how far it is from none, with the two-sided p value of "not related"."""
 
 
 def mean_interval(values, *, groups=None, resamples=RESAMPLES, rng=0):
     """The mean of the values with its percentile bootstrap interval.
 
     values  : (n,) numbers, n >= 2
-    groups  : (n,) question ids; whole questions are drawn
     returns : Estimate
-    raises  : ValueError for fewer than 2 rows or questions
     source  : Efron and Tibshirani 1993, chapter 13; whole clusters: Davison and Hinkley 1997, section 3.8. Where all
               values are 0, or all are 1, resampling has no width and would claim certainty; there it is the interval of
               `proportion_interval`, with one trial per question, which holds for any quantity between 0 and 1
@@ -135,10 +128,9 @@ def statistic_interval(statistic, *columns, groups=None, resamples=RESAMPLES, rn
 
     statistic : function of as many arrays as there are columns; returns one number
     columns   : arrays with n rows each, n >= 2; they are resampled together, row by row
-    groups    : (n,) question ids; whole questions are drawn
     returns   : Estimate, without width where every resample gives the same value
-    raises    : ValueError also if the statistic of all rows is not one finite number. It does not exist on a resample
-                where it is none, raises ValueError or divides by zero
+    raises    : ValueError if it is not one finite number of all rows; on a resample it does not exist then, nor where
+                it raises ValueError or divides by zero
     source    : as `mean_interval`
 
     >>> human, judge = np.array([1, 1, 0, 1, 0, 0, 1, 0] * 5), np.array([1, 1, 1, 1, 0, 0, 0, 0] * 5)
@@ -175,12 +167,10 @@ def paired_difference(a, b, *, groups=None, resamples=RESAMPLES, permutations=PE
     """The mean of a - b over the same rows, with its bootstrap interval and the p value of a sign-flip test.
 
     a, b    : (n,) numbers, row i of both about the same item, n >= 2
-    groups  : (n,) question ids; whole questions are drawn, and flipped together
-    returns : Difference; p two-sided: how often a random swap of a and b gives a mean at least as far from 0. All swaps
-              are enumerated where at most 12 rows (questions) differ; else p = (1 + count) / (1 + permutations). With
-              no difference anywhere p is 1 and the interval [0, 0]; `proportion_interval(0, n)` bounds how often the two
-              may differ elsewhere
-    raises  : ValueError for fewer than 2 rows or questions
+    returns : Difference; p: how often a random swap of a and b, by whole questions, gives a mean at least as far from
+              0. All swaps are enumerated where at most 12 rows (questions) differ; else p = (1 + count) / (1 +
+              permutations). With no difference anywhere p is 1 and the interval [0, 0]; `proportion_interval(0, n)`
+              bounds how often the two may differ elsewhere
     source  : Fisher 1935, section 21 (sign flips); Phipson and Smyth 2010 (the 1 that is added)
 
     >>> result = paired_difference([1, 1, 1, 1, 0, 1], [0, 0, 1, 0, 0, 0])
@@ -199,7 +189,6 @@ def holm(p_values):
 
     p_values : (m,) in [0, 1]
     returns  : (m,) float in [0, 1], in the order given
-    raises   : ValueError for other numbers
     source   : Holm 1979; equal to statsmodels, which collects garbage at every call: 0.4 s with a model in memory
 
     >>> holm([0.01, 0.04, 0.03]).round(4).tolist()
@@ -216,7 +205,6 @@ def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, permutations=
 
     x, y    : (n,) numbers, n >= 3, neither constant
     method  : "pearson" | "spearman" | "kendall" (tau-b: pairs tied in x or in y leave the denominator)
-    groups  : (n,) question ids; whole questions are drawn
     returns : Correlation. p without groups: scipy's test, or, below 30 rows, random permutations of y over the rows.
               p with groups: permutations of y within each question, so that a level shared by a question's rows is no
               evidence; 1 where no question has rows to tell apart. By permutation, p is twice the smaller tail, each
@@ -245,11 +233,10 @@ def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, permutations=
 
 
 def largest_kendall(x, y):
-    """The largest tau-b that any pairing of these values allows: below 1 if one of them has ties that the other has not.
+    """The largest tau-b that any pairing of these values allows: below 1 if one has ties that the other has not.
 
     x, y    : (n,) numbers, n >= 2, neither constant; their order plays no part
-    returns : float, 0 .. 1: tau-b of both sorted, since that leaves no pair in the wrong order and ties as few as can be
-    raises  : ValueError as `correlation`
+    returns : float, 0 .. 1: tau-b of both sorted, which leaves no pair in the wrong order and the fewest ties
 
     >>> round(largest_kendall([0, 0, 1, 1], [1, 2, 3, 4]), 4)   # 4 pairs in order / sqrt(4 * 6)
     0.8165
@@ -263,10 +250,8 @@ def correlation_difference(a, b, target, *, method, groups=None, resamples=10_00
 
     a, b, target : (n,) numbers, n >= 3, none constant
     method       : as in `correlation`
-    groups       : (n,) question ids; whole questions are drawn
     resamples    : 10,000 unless told, since p cannot be below 2 / (1 + resamples)
     returns      : Difference, -2 .. 2; p as in `difference_of`
-    raises       : ValueError as `correlation`
     source       : Efron and Tibshirani 1993, section 15.4
 
     >>> target, noise = np.arange(30), np.random.default_rng(0).normal(size=30)
@@ -290,7 +275,6 @@ def auroc(uncertainty, correct):
     uncertainty : (n,) numbers, any scale
     correct     : (n,) bool or 0/1, both values present
     returns     : float, 0 .. 1; a tie counts one half
-    raises      : ValueError also if correct is not 0/1 or has one value
     source      : DENSE, Tables 1 and 8; Mann-Whitney U over the number of pairs: scikit-learn's value, 20 times as fast
 
     >>> auroc([0.1, 0.2, 0.9, 0.2], [True, True, False, False])
@@ -307,12 +291,11 @@ def auroc(uncertainty, correct):
 def aurac(uncertainty, correct):
     """Accuracy on the least uncertain replies, averaged over how many of them are kept: 1, 2, ..., all.
 
-    uncertainty, correct : as in `auroc`; one value of correct will do
-    returns              : float, 0 .. 1, expected over random orders of replies of equal uncertainty; 1 if all are right
-    raises               : ValueError if correct is not 0/1
-    source               : DENSE, Tables 1 and 8 (area under the rejection-accuracy curve). Deviation: the reference code
-                           of semantic entropy sums the accuracy at 20 thresholds, 10 % to 100 % kept, times their
-                           distance: 20 * 0.9 / 19 = 0.947 where all are right. Here every reply is a step
+    given   : as for `auroc`; one value of correct will do
+    returns : float, 0 .. 1, expected over random orders of replies of equal uncertainty; 1 if all are right
+    source  : DENSE, Tables 1 and 8 (area under the rejection-accuracy curve). Deviation: the reference code of semantic
+              entropy sums the accuracy at 20 thresholds, 10 % to 100 % kept, times their distance: 20 * 0.9 / 19 =
+              0.947 where all are right. Here every reply is a step
 
     >>> round(aurac([0.1, 0.2, 0.3], [True, False, True]), 4)   # (1 + 1/2 + 2/3) / 3
     0.7222
@@ -324,11 +307,9 @@ def aurac(uncertainty, correct):
 
 
 def row_counts(codes, *, resamples=RESAMPLES, rng=0):
-    """How often each resample holds each row, for a statistic that takes many resamples at once.
+    """How often each resample holds each row, in blocks of (block, n), for a statistic of many resamples at once.
 
-    codes   : (n,) question of each row, numbered from 0; np.arange(n) where every row is drawn for itself
-    returns : iterator of (block, n) whole numbers, `resamples` rows in all: the draws of `statistic_interval`
-    raises  : ValueError if there are fewer resamples than both tails need
+    codes : (n,) question of each row, numbered from 0; np.arange(n) where every row is drawn for itself
     """
     resamples, rng = _times("resamples", resamples, least=FEWEST), checks.generator(rng)
     units = codes.max() + 1
@@ -339,10 +320,7 @@ def row_counts(codes, *, resamples=RESAMPLES, rng=0):
 
 
 def estimate_of(value, draws, n):
-    """A number of n rows with the percentile interval of its resamples; those without a value, NaN, are counted.
-
-    raises : ValueError if more than half of them have none
-    """
+    """A number of n rows with the percentile interval of its resamples; those without a value, NaN, are counted."""
     draws = np.asarray(draws)
     defined = draws[np.isfinite(draws)]
     undefined = len(draws) - len(defined)
@@ -358,7 +336,7 @@ def estimate_of(value, draws, n):
 def difference_of(value, draws, n):
     """`estimate_of` a difference, with a two-sided p by inverting the interval: below 0.05 where it leaves out 0.
 
-    p is twice the smaller share of resamples on one side of 0, 2 (1 + count) / (1 + resamples), with ties on both sides.
+    p is twice the smaller share of resamples on one side of 0, 2 (1 + count) / (1 + resamples), ties on both sides.
     """
     estimate = estimate_of(value, draws, n)
     tail = min(np.sum(draws <= 0), np.sum(draws >= 0))

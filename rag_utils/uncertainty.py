@@ -129,7 +129,7 @@ def kernel_language_entropy(weights, *, kernel="heat", t=0.3, kappa=1.0, nu=1.0,
     check_name("kernel", kernel, ("heat", "matern"))
     for name, value in (("t", t), ("kappa", kappa), ("nu", nu)):
         checks.number(name, value, above=0, low=1e-50, high=1e50)
-    weights = checks.symmetric("weights", weights, low=0, high=1e100)
+    weights = checks.square("weights", weights, mirrored=True, low=0, high=1e100)
     n = len(weights)
     if checks.flag("scaled", scaled) and n == 1:
         raise ValueError("weights must cover at least two samples to be scaled by log n; got one")
@@ -150,7 +150,7 @@ def _entropy(shares):
 
 def checked_affinity(matrix, *, name="affinity"):
     """The matrix as floats; ValueError if it is not (n, n), symmetric, in [0, 1], with ones on the diagonal."""
-    matrix = checks.symmetric(name, matrix, low=0, high=1)
+    matrix = checks.square(name, matrix, mirrored=True, low=0, high=1)
     if not np.allclose(np.diag(matrix), 1, rtol=0, atol=ROUNDING):
         raise ValueError(f"{name} must have ones on the diagonal; got {np.diag(matrix).min()}")
     return matrix

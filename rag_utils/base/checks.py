@@ -2,16 +2,22 @@
 
 import operator
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from contextlib import suppress
 from numbers import Real
 
 import numpy as np
 
 INFINITE = float("inf")
+ROUNDING = 1e-6
 
 
 def number(name: str, value, *, low: float = -INFINITE, high: float = INFINITE, above: float | None = None) -> float:
     """One finite number from `low` to `high`, and greater than `above` where that is given."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not _is_finite(value):
+    try:
+        finite = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    except OverflowError:
+        finite = False
+    if not finite:
         raise ValueError(f"{name} must be one finite number; got {value!r:.60}")
     if above is not None and value <= above:
         raise ValueError(f"{name} must be above {above}; got {value!r}")
@@ -65,10 +71,10 @@ def wholes(name: str, values, *, dimensions: int = 1, high: int = 2**53) -> np.n
     return array.astype(int)
 
 
-def log_likelihoods(name: str, values, *, rounding: float = 1e-6) -> np.ndarray:
+def log_likelihoods(name: str, values) -> np.ndarray:
     """Values as a filled (n,) float array of nats, at most 0; what rounding carried above 0 is 0."""
     array = numbers(name, values, low=-1e200)  # so that their sums are numbers
-    if array.max() > rounding:
+    if array.max() > ROUNDING:
         raise ValueError(f"{name} must be at most 0; got {array.max()}: is the sign right?")
     return np.minimum(0.0, array)
 
@@ -97,18 +103,12 @@ def directions(name: str, rows, *, dtype=float) -> np.ndarray:
     return array / lengths
 
 
-def square(name: str, matrix, **limits) -> np.ndarray:
-    """A filled (n, n) float matrix, all finite, within the limits of `numbers`."""
+def square(name: str, matrix, *, mirrored: bool = False, **limits) -> np.ndarray:
+    """A filled (n, n) float matrix within the limits of `numbers`, that equals its mirror image if it is to be mirrored."""
     array = numbers(name, matrix, dimensions=2, **limits)
     if array.shape[0] != array.shape[1]:
         raise ValueError(f"{name} must be an (n, n) matrix; got shape {array.shape}")
-    return array
-
-
-def symmetric(name: str, matrix, *, rounding: float = 1e-6, **limits) -> np.ndarray:
-    """A filled (n, n) float matrix that equals its mirror image."""
-    array = square(name, matrix, **limits)
-    if (apart := np.abs(array - array.T).max()) > rounding:
+    if mirrored and (apart := np.abs(array - array.T).max()) > ROUNDING:
         raise ValueError(f"{name} must be symmetric; got values that differ by up to {apart} from their mirror image")
     return array
 
@@ -128,9 +128,7 @@ def listed(name: str, values, *, least: int = 1, of: type | None = None) -> list
 
 def text(name: str, value, *, empty: bool = True) -> str:
     """A string; with empty=False something must be in it."""
-    if not isinstance(value, str):
-        raise ValueError(f"{name} must be a string; got {type(value).__name__}")
-    if not value and not empty:
+    if not kind(name, value, str, "a string") and not empty:
         raise ValueError(f"{name} must be a non-empty string; got {value!r}")
     return value
 
@@ -184,12 +182,11 @@ def function(name: str, value) -> Callable:
 
 def generator(rng) -> np.random.Generator:
     """A numpy Generator from a seed or from one; None could not be repeated and is refused."""
-    if rng is None:
-        raise ValueError("rng must be a seed or a numpy Generator; got None, which could not be repeated")
-    try:
-        return np.random.default_rng(rng)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"rng must be a seed or a numpy Generator; got {rng!r:.60}") from error
+    with suppress(TypeError, ValueError):
+        if rng is not None:
+            return np.random.default_rng(rng)
+    hint = ", which could not be repeated" if rng is None else ""
+    raise ValueError(f"rng must be a seed or a numpy Generator; got {rng!r:.60}{hint}")
 
 
 def as_array(name: str, values) -> np.ndarray:
@@ -202,13 +199,6 @@ def as_array(name: str, values) -> np.ndarray:
         raise ValueError(f"{name} must be rows of equal length; got a ragged list") from error
     except TypeError as error:
         raise ValueError(f"{name} must be numbers; got {type(values).__name__}") from error
-
-
-def _is_finite(value) -> bool:
-    try:
-        return bool(np.isfinite(float(value)))
-    except OverflowError:
-        return False
 
 
 def _range(low: float, high: float, before: str = "") -> str:

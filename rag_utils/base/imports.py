@@ -1,6 +1,7 @@
 """Which files of the two packages a piece of code stands on, read from its imports and never by running it."""
 
 import ast
+from importlib.util import resolve_name
 from pathlib import Path
 
 from rag_utils.base.cache import ROOT
@@ -27,10 +28,7 @@ def of(code: str, known: set[str] | dict, *, package: str = "") -> tuple[set[str
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                up = package.split(".")[: package.count(".") + 2 - node.level]
-                base = ".".join([*up, base]).rstrip(".")
+            base = resolve_name("." * node.level + (node.module or ""), package)
             modules = [f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names]
         else:
             continue
@@ -41,7 +39,7 @@ def of(code: str, known: set[str] | dict, *, package: str = "") -> tuple[set[str
 
 
 def of_file(name: str, path: Path, known: set[str] | dict) -> tuple[set[str], set[str]]:
-    """`of` for a file of the packages, by its dotted name."""
+    """`of` a file of the packages, by its dotted name."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     return of(path.read_text(encoding="utf-8"), known, package=package)
 

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from tqdm.auto import tqdm
 
@@ -22,29 +22,24 @@ def track(batches: Iterable[Sequence], *, what: str, total: int) -> Iterator[Seq
         yield from batches
         return
     name = os.environ.get(TERMINAL)
-    stream = open(name, "a") if name else sys.stderr
-    try:
+    with open(name, "a") if name else nullcontext(sys.stderr) as stream:
         if not stream.isatty() and (name or "ipykernel" not in sys.modules):
             yield from _logged(batches, what, total, stream)
             return
-        options = {"desc": what, "total": total, "unit": "call", "leave": False, "disable": False}
-        with tqdm(**options, **({"file": stream, "dynamic_ncols": True} if name else {})) as line:
+        where = {"file": stream, "dynamic_ncols": True} if name else {}
+        with tqdm(desc=what, total=total, unit="call", leave=False, disable=False, **where) as line:
             for batch in batches:
                 yield batch
                 line.update(len(batch))
-    finally:
-        if name:
-            stream.close()
 
 
 def _logged(batches: Iterable[Sequence], what: str, total: int, stream) -> Iterator[Sequence]:
-    began, done = time.monotonic(), 0
-    said = began
+    began, said, done = time.monotonic(), 0.0, 0
     for batch in batches:
         yield batch
-        done, now = done + len(batch), time.monotonic()
-        if now - said >= EVERY and done:
-            said, passed = now, now - began
+        done, passed = done + len(batch), time.monotonic() - began
+        if passed - said >= EVERY and done:
+            said = passed
             elapsed, rest = map(tqdm.format_interval, (passed, passed * (total - done) / done))
             print(f"{what}: {done} of {total}, {elapsed} elapsed, about {rest} left", file=stream, flush=True)
 
