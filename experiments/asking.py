@@ -8,7 +8,6 @@ import pandas as pd
 from experiments.table import LOADED
 from rag_utils import answers, lm, stats
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 from rag_utils.data import Question
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import CLOSED, GOLD, NEGATIVE
@@ -36,7 +35,7 @@ def measured_with(tables: Mapping[str, pd.DataFrame], profile: str | Mapping[str
     """
     profiles = dict.fromkeys(tables, profile) if isinstance(profile, str) else profile
     prints = {name: rows.attrs["kept"]["facts"]["fingerprints"] for name, rows in tables.items()}
-    return {name: each[check_name(f"profile behind {name}", profiles[name], each)] for name, each in prints.items()}
+    return {name: each[checks.one_of(f"profile behind {name}", profiles[name], each)] for name, each in prints.items()}
 
 
 def ending(
@@ -99,7 +98,7 @@ def intervals(table: pd.DataFrame, metric: str, *, by: Sequence[str] = ("conditi
 
     returns : the columns of `by`, then value, low, high, n, unparsed; ValueError for an unknown metric or a group of fewer than 2 questions
     """
-    check_name("metric", metric, answers.METRICS)
+    checks.one_of("metric", metric, answers.METRICS)
     rows = []
     for names, part in table.groupby(list(by), sort=False):
         estimate = vars(stats.mean_interval(part[metric], groups=part["id"], rng=seed))
@@ -114,9 +113,9 @@ def differences(
 
     returns : index condition; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)
     """
-    check_name("metric", metric, answers.METRICS)
+    checks.one_of("metric", metric, answers.METRICS)
     wide = table.pivot(index="id", columns=column, values=metric)[list(dict.fromkeys(table[column]))]
-    check_name(column, against, wide.columns)
+    checks.one_of(column, against, wide.columns)
     rows = {}
     for name in wide.columns.drop(against):
         both = wide[[name, against]].dropna()

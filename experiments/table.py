@@ -27,9 +27,8 @@ import numpy as np
 import pandas as pd
 
 from rag_utils import prompts
-from rag_utils.base import sealed
+from rag_utils.base import checks, sealed
 from rag_utils.base.cache import ROOT, cache_dir
-from rag_utils.base.names import check_name
 from rag_utils.base.sealed import TableError
 
 FOLDER = ROOT / "data" / "results"
@@ -69,7 +68,7 @@ def table(chapter: str, name: str, function: Callable, *, mode: str = "replay", 
     returns  : rows, in every mode as they are kept, five digits of each number; what they were measured with is in `.attrs["kept"]`
     raises   : TableError if there are no rows with these settings, naming each setting that differs, or if a file is damaged
     """
-    check_name("mode", mode, ("replay", "live", "fresh"))
+    checks.one_of("mode", mode, ("replay", "live", "fresh"))
     called, takes, given = named(function), {*inspect.signature(function).parameters} - {"few"}, {*settings, "mode"}
     if takes != given:
         told = [", ".join(sorted(names)) or "none" for names in (takes, takes - given, given - takes)]

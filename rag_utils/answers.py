@@ -5,7 +5,6 @@ import string
 from collections import Counter
 
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -92,7 +91,7 @@ def score(metric, prediction, answers):
     >>> score("exact_match", "Paris", ["paris"])
     1.0
     """
-    return METRICS[check_name("metric", metric, METRICS)](prediction, answers)
+    return METRICS[checks.one_of("metric", metric, METRICS)](prediction, answers)
 
 
 def checked(prediction, references, *, name="prediction", names="answers"):

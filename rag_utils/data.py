@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 from rag_utils.corpora import companion
 from rag_utils.corpora.manifest import DataError, locate
 from rag_utils.corpora.rows import AnyText, Row, Some, Text, checked, fields, items, lines, once
@@ -135,7 +134,7 @@ def load(name: str) -> list[Question]:
              with "-2" and so on after it where a text comes again
     raises : ValueError for an unknown name; DataError if a file is absent or a row is not of the form that is wanted
     """
-    check_name("data set", name, _QUESTIONS)
+    checks.one_of("data set", name, _QUESTIONS)
     questions = []
     for row in table(name):
         row |= {field: tuple(map(_passage, row[field])) for field in ("gold", "distractors")}
@@ -150,7 +149,7 @@ def load_judged(name: str = "evouna_nq") -> list[Judged]:
     Ids are those of `load("nq")` where the two share a question. Golds are the file's `golden_answer` cut at "/", which
     also cuts golds that have one in them. An answer that is null in the file is an empty text.
     """
-    check_name("judged data set", name, ("evouna_nq",))
+    checks.one_of("judged data set", name, ("evouna_nq",))
     return [
         Judged(row["id"], row["text"], tuple(row["golds"]), tuple(JudgedAnswer(**answer) for answer in row["answers"]))
         for row in table(name)
@@ -168,7 +167,7 @@ def passages(name: str) -> list[Passage]:
     For the companion's questions, claims and long questions all passages of all articles; elsewhere those that come
     with the questions.
     """
-    check_name("data set", name, _QUESTIONS)
+    checks.one_of("data set", name, _QUESTIONS)
     if name in companion.FORMS:
         return [_passage(row) for row in companion.passages().values()]
     pool: dict[str, Passage] = {}
@@ -188,7 +187,7 @@ def table(name: str):
 
     others = {"evouna_nq": lambda: _numbered(_evouna()), "companion_contrast": companion.contrast}
     readers = _QUESTIONS | others
-    rows = list(readers[check_name("data set", name, readers)]())
+    rows = list(readers[checks.one_of("data set", name, readers)]())
     if name not in _QUESTIONS:
         return Dataset.from_list(rows)
     text = Value("string")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 from rag_utils.uncertainty import checked_affinity
 
 DECIMALS = 6  # of a cosine; what differs between processors decides nothing
@@ -142,7 +141,7 @@ def chunk_roles(adjacency, agrees_without, *, half="necessary"):
     >>> chunk_roles(links, [np.nan, 1.0, 0.5], half="unnecessary")
     ['certain', 'unnecessary', 'unnecessary']
     """
-    check_name("half", half, ("necessary", "unnecessary"))
+    checks.one_of("half", half, ("necessary", "unnecessary"))
     links = checked_affinity(adjacency, name="adjacency")[0, 1:]
     if not links.size:
         raise ValueError("adjacency must cover at least one chunk, so two replies; got one reply")
@@ -203,10 +202,10 @@ class Rules:
     limit: int | None = None
 
     def __post_init__(self):
-        check_name("half", self.half, ("necessary", "unnecessary"))
-        check_name("stop_when", self.stop_when, ("or", "and"))
-        check_name("refill", self.refill, ("necessary", "certain", "none"))
-        check_name("fallback", self.fallback, ("lowest", "guarded"))
+        checks.one_of("half", self.half, ("necessary", "unnecessary"))
+        checks.one_of("stop_when", self.stop_when, ("or", "and"))
+        checks.one_of("refill", self.refill, ("necessary", "certain", "none"))
+        checks.one_of("fallback", self.fallback, ("lowest", "guarded"))
         checks.number("threshold", self.threshold, low=0)
         checks.flag("strict", self.strict)
         if self.limit is not None:

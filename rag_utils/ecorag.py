@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 
 LABELS = ("strong", "weak", "distractor", "undefined")
 NEGATIVES = {"strong": ("weak", "distractor"), "weak": ("distractor",)}  # what a positive is told from
@@ -228,4 +227,4 @@ def _ask(name, correct, asked):
 
 
 def _labels(values):
-    return [check_name("label", label, LABELS) for label in checks.listed("labels", values)]
+    return [checks.one_of("label", label, LABELS) for label in checks.listed("labels", values)]

@@ -6,7 +6,6 @@ import ir_measures
 import numpy as np
 
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 
 METRICS = {"AP": False, "RR": False, "nDCG": False, "P": True, "R": True, "Success": True}  # True: always has a cutoff
 MOST_RANKS = 10**6  # of a cutoff; trec_eval counts in whole numbers of a machine
@@ -114,7 +113,7 @@ def _of_scores(labels, base, cutoff):
 def name_and_cutoff(name):
     """("P", 5) of "P@5", None where there is no cutoff; ValueError for an unknown metric or no cutoff from 1 to a million."""
     base, at, cutoff = checks.text("metric", name).partition("@")
-    check_name("metric", base, METRICS)
+    checks.one_of("metric", base, METRICS)
     if not at:
         return base, None
     if not re.fullmatch(r"[1-9][0-9]{0,6}", cutoff) or int(cutoff) > MOST_RANKS:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 from rag_utils.engine import live_check, profiles, weights
 from rag_utils.engine.calls import MODES, Calls
 from rag_utils.engine.live_check import LiveCheck
@@ -62,7 +61,7 @@ def load(
                on average, 1 of 100 by more than 0.17, one by 0.54 (`make bench`, benchmarks/engine.json)
     raises   : ValueError for an unknown name; WeightsError if the weights cannot be had; RecordingError for a damaged recording
     """
-    check_name("mode", mode, MODES)
+    checks.one_of("mode", mode, MODES)
     profile = profiles.get(profile, revision=revision, dtype=dtype)
     return LanguageModel(weights.load(profile), profile, mode=mode, chapter=chapter)
 

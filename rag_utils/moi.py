@@ -21,7 +21,6 @@ from scipy.optimize import least_squares
 from scipy.special import log_softmax, softmax
 
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 
 SIGNS = ("free", "decreasing position", "pointwise prior")
 ROUNDING = 1e-9  # share of the largest number below which a difference is that of floating point
@@ -116,7 +115,7 @@ def saliency(query, passages=None, *, prior=True, form="log"):
     >>> saliency(np.log([0.3, 0.1]), prior=False, form="probability").round(4)
     array([0.75, 0.25])
     """
-    check_name("form", form, ("log", "probability"))
+    checks.one_of("form", form, ("log", "probability"))
     product = checks.log_likelihoods("query", query)
     if checks.flag("prior", prior):
         passages = checks.log_likelihoods("passages", passages)
@@ -173,7 +172,7 @@ def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
     >>> fit(cyclic, predict(cyclic, [0.4, 0.25, 0.15, 0.12, 0.08], true_utility), 5).identified
     False
     """
-    check_name("sign", sign, SIGNS)
+    checks.one_of("sign", sign, SIGNS)
     (orders, scores, n), starts = _problem(orders, scores, n), checks.whole("starts", starts, least=1, most=10_000)
     pointwise, rng = _pointwise(pointwise, n, sign), checks.generator(rng)
     middle, spread = scores.mean(), scores.std()

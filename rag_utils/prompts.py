@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
-from rag_utils.base.names import check_name
 
 FOLDER = ROOT / "data" / "prompts"
 EXTENSION = ".txt"
@@ -59,7 +59,7 @@ def load(name: str | Path) -> Prompt:
     """The prompt of that name, or in a file of the same form (`mine.txt`, `mine.chat.txt`); ValueError if it is none."""
     path = Path(name)
     if path.suffix != EXTENSION:
-        path = FOLDER / f"{check_name('prompt', str(name), names())}{EXTENSION}"
+        path = FOLDER / f"{checks.one_of('prompt', str(name), names())}{EXTENSION}"
     try:
         template = path.read_text(encoding="utf-8").rstrip("\n")
     except (OSError, UnicodeDecodeError) as error:

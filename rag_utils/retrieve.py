@@ -16,7 +16,6 @@ import numpy as np
 
 from rag_utils.answers import contains_answer, normalize
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 from rag_utils.base.progress import no_loading_bars
 from rag_utils.data import Passage, Question
 from rag_utils.erag import METRICS, name_and_cutoff
@@ -240,7 +239,7 @@ def hard_negatives(
     gold passages are excluded.
     """
     checks.whole("k", k, least=1)
-    check_name("value of short", short, ("raise", "keep"))
+    checks.one_of("value of short", short, ("raise", "keep"))
     chosen: dict[str, tuple[Passage, ...]] = {}
     for question, best in _ranked(questions, pool, _bm25_scores):
         gold = {passage.id for passage in question.gold}
@@ -320,11 +319,10 @@ def _judgements(run: Run, qrels: Qrels) -> Qrels:
     if unknown := [name for name in run if name not in qrels]:
         mend = "which would vanish from the mean; judge them or leave them out of the run"
         raise ValueError(f"got {len(unknown)} questions in the run without judgements (first: {unknown[0]!r}), {mend}")
-    judged = {}
     for name, grades in qrels.items():
         checks.kind(f"the judgements of {name!r}", grades, Mapping, "a mapping, passage id -> grade")
         if not _ids("ids of passages", list(grades)):
             raise ValueError(f"qrels must judge at least one passage of a question; got none of {name!r}")
-        grade_of = partial(checks.whole, f"a grade of question {name!r}", least=0, most=MOST_GRADE)
-        judged[name] = {passage: grade_of(grade) for passage, grade in grades.items()}
-    return judged
+        for grade in grades.values():
+            checks.whole(f"a grade of question {name!r}", grade, least=0, most=MOST_GRADE)
+    return {name: {passage: int(grade) for passage, grade in grades.items()} for name, grades in qrels.items()}

@@ -7,7 +7,6 @@ N samples, A reference answers, K clusters; log-likelihoods in nats, raw (not th
 import numpy as np
 
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 
 WEIGHTINGS = ("likelihood", "frequency")
 
@@ -26,7 +25,7 @@ def cluster(entails, *, join="earliest"):
     >>> cluster([[True, False, True], [False, True, True], [True, True, True]], join="latest")   # 2 agrees with 0 and with 1
     array([0, 1, 1])
     """
-    check_name("join", join, ("earliest", "latest"))
+    checks.one_of("join", join, ("earliest", "latest"))
     entails = checks.square("entails", checks.flags("entails", entails, dimensions=2)).astype(bool)
     both = entails & entails.T
     first_members, ids = [], []
@@ -53,7 +52,7 @@ def sample_weights(log_likelihood, *, weighting="likelihood"):
     >>> sample_weights([-1000.0, -1000.0, -np.inf])
     array([0.5, 0.5, 0. ])
     """
-    check_name("weighting", weighting, WEIGHTINGS)
+    checks.one_of("weighting", weighting, WEIGHTINGS)
     log_likelihood = checks.numbers("log_likelihood", log_likelihood, finite=False)
     if np.isnan(log_likelihood).any() or np.isposinf(log_likelihood).any():
         raise ValueError("log_likelihood must not hold NaN or +inf")
@@ -101,7 +100,7 @@ def soft(log_likelihood, kernel, *, over_answers="mean", weighting="likelihood")
     >>> round(soft(np.log(likelihoods), two_answers, over_answers="max"), 4)
     0.5
     """
-    check_name("over_answers", over_answers, ("mean", "max"))
+    checks.one_of("over_answers", over_answers, ("mean", "max"))
     weights = sample_weights(log_likelihood, weighting=weighting)
     kernel = checks.numbers("kernel", kernel, dimensions=2, low=0, high=1)
     checks.same_length(kernel=kernel, samples=weights)
@@ -124,7 +123,7 @@ def hard(log_likelihood, clusters, matches, *, over_answers="mean", weighting="l
     >>> [round(hard(log_likelihood, clusters, matches, over_answers=how), 4) for how in ("mean", "max", "any")]
     [0.5, 0.7, 1.0]
     """
-    check_name("over_answers", over_answers, ("mean", "max", "any"))
+    checks.one_of("over_answers", over_answers, ("mean", "max", "any"))
     weights = cluster_weights(log_likelihood, clusters, weighting=weighting)
     matches = checks.flags("matches", matches, dimensions=2)
     if not len(matches) == len(weights) == np.max(clusters) + 1:

@@ -18,7 +18,6 @@ import pandas as pd
 from scipy import stats
 
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 
 LEVEL = 0.95  # of every interval
 RESAMPLES = 2000
@@ -216,7 +215,7 @@ def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, permutations=
     >>> round(result.value, 4)
     0.6
     """
-    check_name("correlation method", method, _METHODS)
+    checks.one_of("correlation method", method, _METHODS)
     x, y = _varied(3, x=x, y=y)
     n = len(x)
     codes = _questions(groups, n)
@@ -259,7 +258,7 @@ def correlation_difference(a, b, target, *, method, groups=None, resamples=10_00
     >>> gap.low > 0, gap.p_value
     (True, 0.002)
     """
-    check_name("correlation method", method, _METHODS)
+    checks.one_of("correlation method", method, _METHODS)
     a, b, target = _varied(3, a=a, b=b, target=target)
     codes = _questions(groups, len(a))
     test, draw = _METHODS[method]

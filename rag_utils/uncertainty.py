@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import entr
 
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 from rag_utils.seper import cluster_weights
 
 ROUNDING = 1e-6  # by which a diagonal may miss its ones
@@ -126,7 +125,7 @@ def kernel_language_entropy(weights, *, kernel="heat", t=0.3, kappa=1.0, nu=1.0,
     >>> round(kernel_language_entropy(np.ones((4, 4)), t=50.0), 4)         # all agree, long diffusion
     0.0
     """
-    check_name("kernel", kernel, ("heat", "matern"))
+    checks.one_of("kernel", kernel, ("heat", "matern"))
     for name, value in (("t", t), ("kappa", kappa), ("nu", nu)):
         checks.number(name, value, above=0, low=1e-50, high=1e50)
     weights = checks.square("weights", weights, mirrored=True, low=0, high=1e100)

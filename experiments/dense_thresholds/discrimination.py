@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from rag_utils import stats
-from rag_utils.base.names import check_name
+from rag_utils.base import checks
 from rag_utils.stats import Difference, Estimate
 
 AREAS = {"AUROC": stats.auroc, "AURAC": stats.aurac}
@@ -23,7 +23,7 @@ def area_interval(uncertainty, correct, *, area="AUROC", resamples=1000, seed=0)
 
     raises : ValueError as `stats.auroc`, for either area
     """
-    function = AREAS[check_name("area", area, AREAS)]
+    function = AREAS[checks.one_of("area", area, AREAS)]
     uncertainty, correct = np.asarray(uncertainty, dtype=float), np.asarray(correct, dtype=float)
     stats.auroc(uncertainty, correct)  # raises where there are right or wrong replies only
     [draws] = _drawn([uncertainty], correct, area, resamples, seed)
@@ -36,7 +36,7 @@ def area_difference(a, b, correct, *, area="AUROC", groups=None, resamples=1000,
     groups : (n,) names of parts, such as data sets, that are ranked and resampled apart: the area is then the mean over parts
     raises : ValueError as `area_interval`, and if a part holds right or wrong replies only
     """
-    function, rng = AREAS[check_name("area", area, AREAS)], np.random.default_rng(seed)
+    function, rng = AREAS[checks.one_of("area", area, AREAS)], np.random.default_rng(seed)
     a, b, correct = (np.asarray(values, dtype=float) for values in (a, b, correct))
     codes = np.zeros(len(a), int) if groups is None else pd.factorize(np.asarray(groups))[0]
     parts = [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]

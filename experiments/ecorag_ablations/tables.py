@@ -15,8 +15,8 @@ import pandas as pd
 from experiments import asking, benchmarks
 from experiments.ecorag_ablations import compressors, evidence
 from rag_utils import data, judge, retrieve
+from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
-from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import CLOSED, ecorag, seper
@@ -56,7 +56,7 @@ def named_scores() -> Callable[[str], ecorag.Score]:
             return compressors.towers(FOLDERS["whole"] / name.removesuffix(" all weights"))
         if name == "encoder":
             return ecorag.dot_products(encode)
-        kind, folder = HEADS[check_name("score", name, ["encoder", *HEADS])]
+        kind, folder = HEADS[checks.one_of("score", name, ["encoder", *HEADS])]
         return ecorag.dot_products(encode, ecorag.load_head(kind, FOLDERS[folder]))
 
     return score

@@ -8,7 +8,7 @@ import pandas as pd
 
 from experiments import asking, benchmarks
 from rag_utils import data, retrieve
-from rag_utils.base.names import check_name
+from rag_utils.base import checks
 from rag_utils.data import Passage, Question
 from rag_utils.measures import erag as measure
 from rag_utils.prompts import load as load_prompt
@@ -22,7 +22,7 @@ Rows = tuple[pd.DataFrame, dict]
 
 def labels_of(score: str) -> dict[str, str]:
     """Title of each annotation -> column; eRAG labels a document with the reader's score."""
-    return ANNOTATIONS | {"eRAG": f"erag_{check_name('score', score, measure.SCORES)}"}
+    return ANNOTATIONS | {"eRAG": f"erag_{checks.one_of('score', score, measure.SCORES)}"}
 
 
 def digest_of(pool: Sequence[Passage]) -> str:

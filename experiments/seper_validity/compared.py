@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.special import softmax
 
 from rag_utils import answers, retrieve, seper, similarity, uncertainty
-from rag_utils.base.names import check_name
+from rag_utils.base import checks
 from rag_utils.data import Question
 from rag_utils.judge import Judge
 from rag_utils.lm import LanguageModel, word_log_likelihoods
@@ -100,7 +100,7 @@ def gaps(
     best    : title of the measure that the others are held against
     returns : index method; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)
     """
-    check_name("method", best, methods)
+    checks.one_of("method", best, methods)
     options = {"method": "pearson", "groups": kept["id"], "resamples": 2000, "rng": seed}
     differences = {
         title: vars(correlation_difference(kept[methods[best]], kept[column], kept["worth"], **options))

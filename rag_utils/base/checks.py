@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from numbers import Real
 
 import numpy as np
@@ -173,6 +174,22 @@ def kind(name: str, value, wanted: type, called: str):
     if not isinstance(value, wanted):
         raise ValueError(f"{name} must be {called}; got {type(value).__name__}")
     return value
+
+
+def one_of(kind: str, value: str, known: Iterable[str]) -> str:
+    """A known name of a chapter, a metric, a data set; what is refused comes with the nearest known names.
+
+    >>> one_of("fruit", "aple", ["apple", "pear"])
+    Traceback (most recent call last):
+        ...
+    ValueError: unknown fruit 'aple'; did you mean 'apple'? Known: 'apple', 'pear'
+    """
+    known = sorted(known)
+    if value in known:
+        return value
+    near = get_close_matches(str(value), known, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    raise ValueError(f"unknown {kind} {value!r}; {hint}Known: {', '.join(map(repr, known)) or 'none'}")
 
 
 def function(name: str, value) -> Callable:

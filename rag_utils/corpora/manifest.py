@@ -15,8 +15,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, Field
 
+from rag_utils.base import checks
 from rag_utils.base.cache import ROOT, CacheError, cache_dir, make_dir
-from rag_utils.base.names import check_name
 from rag_utils.corpora.rows import DataError, Form, document, unreadable
 
 MANIFEST = ROOT / "data" / "manifest.json"
@@ -131,7 +131,7 @@ def _chunks(name: str, url: str) -> Iterator[bytes]:
 
 
 def _entry(name: str) -> Entry:
-    return (known := entries())[check_name("data set", name, known)]
+    return (known := entries())[checks.one_of("data set", name, known)]
 
 
 def _places(entry: Entry) -> list[Path]:

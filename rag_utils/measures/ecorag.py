@@ -21,7 +21,6 @@ from safetensors.numpy import load_file
 from rag_utils import answers, ecorag
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
-from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
 from rag_utils.prompts import Prompt, prompt_text
@@ -112,7 +111,7 @@ def replies(
 
 def load_head(name: str, folder: Path = FOLDER) -> Head:
     """The head that was trained on these labels, one of HEADS; ValueError if its file is absent or damaged."""
-    with _intact(Path(folder) / f"{check_name('head', name, HEADS)}.safetensors") as path:
+    with _intact(Path(folder) / f"{checks.one_of('head', name, HEADS)}.safetensors") as path:
         tensors = load_file(path)
         head = {part: checks.numbers(part, tensors[part], dimensions=2).astype(np.float32) for part in PARTS}
         if any(head[f"{side}.down"].shape != head[f"{side}.up"].shape[::-1] for side in ("question", "sentence")):

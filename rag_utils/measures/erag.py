@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from rag_utils import answers, erag, similarity
-from rag_utils.base.checks import distinct, keyed
-from rag_utils.base.names import check_name
+from rag_utils.base.checks import distinct, keyed, one_of
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel, word_log_likelihoods
 from rag_utils.prompts import Prompt, prompt_text
@@ -107,7 +106,7 @@ def per_question(table: pd.DataFrame, column: str, *, k: int) -> pd.DataFrame:
     raises  : ValueError for an unknown column or a k that no list reaches
     source  : eRAG, section 2, which decides for a whole column whether labels are binary. A list shorter than k goes on with labels of 0
     """
-    check_name("column", column, table.columns)
+    one_of("column", column, table.columns)
     top = first(table, k).sort_values("rank")
     metrics = erag.METRICS if top[column].isin((0, 1)).all() else erag.OF_SCORES
     full_name = {name: f"{name}@{k}" if erag.METRICS[name] else name for name in metrics}
@@ -118,7 +117,7 @@ def per_question(table: pd.DataFrame, column: str, *, k: int) -> pd.DataFrame:
 
 def end_to_end(table: pd.DataFrame, score: str, *, k: int) -> pd.Series:
     """The reader's score with the first k documents in its prompt, or all of a shorter list, by (id, condition)."""
-    check_name("score", score, SCORES)
+    one_of("score", score, SCORES)
     last = first(table, k).groupby(["id", "condition"], sort=False)["rank"].idxmax()
     return table.loc[last].set_index(["id", "condition"])[f"whole_{score}"]
 

@@ -19,7 +19,6 @@ from scipy.optimize import least_squares
 
 from rag_utils import answers, moi, similarity
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
 from rag_utils.prompts import Prompt
@@ -62,7 +61,7 @@ def propose(ids: Sequence[str], size: int, lengths: Mapping[str, int | Mapping[s
     """
     sets = {}
     for name, length in lengths.items():
-        kind = check_name("set of orders", name.split(" ")[0], (ALONE, PRUNED, FULL, CYCLIC))
+        kind = checks.one_of("set of orders", name.split(" ")[0], (ALONE, PRUNED, FULL, CYCLIC))
         cut = length if isinstance(length, Mapping) else dict.fromkeys(ids, length)
         if kind in (ALONE, CYCLIC):
             sets[name] = {one: moi.cyclic_orders(size, prefix=cut[one]) for one in ids}
@@ -162,7 +161,7 @@ def _asked(questions: Sequence[Question], shown: Shown, sets: Sets):
 
 def problems(table: pd.DataFrame, condition: str, *, prior: bool = False, form: str = "log") -> dict[str, Problem]:
     """Orders and scores of each question under one condition, from the rows of `saliencies`; prior and form as in `moi.saliency`."""
-    check_name("condition", condition, table["condition"].unique())
+    checks.one_of("condition", condition, table["condition"].unique())
     how = {"prior": prior, "form": form}
     return {
         name: (np.array([*map(parse, part["order"])]), moi.saliency(part["query"], part.get("passages"), **how))

@@ -12,7 +12,6 @@ import pandas as pd
 
 from rag_utils import seper
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
 from rag_utils.lm import Generation, LanguageModel
@@ -166,7 +165,7 @@ def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Mapping = U
     returns  : columns id, condition and the measures, empty where one of the two values is; no rows for `against`
     raises   : ValueError if there is no such context, a question was not asked under it or twice, or a belief is outside 0 .. 1
     """
-    check_name("condition", against, set(table["condition"]))
+    checks.one_of("condition", against, set(table["condition"]))
     before = table[table["condition"] == against].set_index("id")[list(measures)]
     after = table[table["condition"] != against]
     missing = sorted(set(after["id"]) - set(before.index))

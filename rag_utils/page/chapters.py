@@ -16,9 +16,8 @@ from unittest.mock import patch
 
 import nbformat
 
-from rag_utils.base import imports, sealed
+from rag_utils.base import checks, imports, sealed
 from rag_utils.base.cache import ROOT, make_dir
-from rag_utils.base.names import check_name
 from rag_utils.base.progress import TERMINAL, terminal_name
 from rag_utils.engine import recordings, weights
 from rag_utils.page import parameters as parameters_of
@@ -43,7 +42,7 @@ def names() -> list[str]:
 
 def source(chapter: str) -> nbformat.NotebookNode:
     """The notebook that a chapter is executed from; ValueError for an unknown chapter or a file that is no notebook."""
-    path = SOURCES / f"{check_name('chapter', chapter, names())}.ipynb"
+    path = SOURCES / f"{checks.one_of('chapter', chapter, names())}.ipynb"
     try:
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)

@@ -8,8 +8,7 @@ from pathlib import Path
 import nbformat
 
 from rag_utils import answers, data, prompts
-from rag_utils.base import sealed
-from rag_utils.base.names import check_name
+from rag_utils.base import checks, sealed
 from rag_utils.engine import profiles
 from rag_utils.engine.calls import MODES
 
@@ -39,7 +38,7 @@ def checked(chapter: str, given: dict, default: dict, may: dict[str, dict]) -> d
     """`given`, if the chapter has parameters of these names and types, and may take these values; raises ValueError."""
     values = {}
     for name, value in given.items():
-        usual = default[check_name(f"parameter of {chapter}", name, default)]
+        usual = default[checks.one_of(f"parameter of {chapter}", name, default)]
         if isinstance(usual, float) and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if usual is not None and type(value) is not type(usual):
@@ -77,7 +76,7 @@ def _allowed(what: str, name: str, value, may: dict):
             raise ValueError(f"{what} must hold each value once, got {value!r}")
         return [_allowed(what, name, part, may) for part in value]
     if isinstance(value, dict):
-        parts = {check_name(what, key, may): part for key, part in value.items()}
+        parts = {checks.one_of(what, key, may): part for key, part in value.items()}
         return {key: _allowed(f"{what}, {key},", name, part, may[key]) for key, part in parts.items()}
     if "from" not in may:
         return _allowed_name(what, name, value, may) if isinstance(value, str) else value
@@ -101,4 +100,4 @@ def _allowed_name(what: str, name: str, value: str, may: dict) -> str:
     known = MODES if name == "mode" else may.get("of")
     if known == "questions":
         known = [question.id for question in data.load("companion")]
-    return check_name(what, value, answers.METRICS if known == "metrics" else known) if known else value
+    return checks.one_of(what, value, answers.METRICS if known == "metrics" else known) if known else value

@@ -17,7 +17,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
 
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 from rag_utils.engine.tree import Node
 from rag_utils.page.report import filled, ordered
 
@@ -86,7 +85,7 @@ def mark(name: str) -> tuple[str, str | tuple]:
     >>> mark("gold")
     ('#0072B2', 'o')
     """
-    return MARKS[check_name("method or condition", name, MARKS)]
+    return MARKS[checks.one_of("method or condition", name, MARKS)]
 
 
 def axis_label(quantity: str, unit: str, better: str) -> str:
@@ -95,7 +94,7 @@ def axis_label(quantity: str, unit: str, better: str) -> str:
     >>> axis_label("F1", "0-100", "higher")
     'F1 (0-100), higher is better'
     """
-    return f"{filled('quantity', quantity)} ({filled('unit', unit)}){BETTER[check_name('better', better, BETTER)]}"
+    return f"{filled('quantity', quantity)} ({filled('unit', unit)}){BETTER[checks.one_of('better', better, BETTER)]}"
 
 
 def dot_interval(

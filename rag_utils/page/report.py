@@ -15,7 +15,6 @@ import pandas as pd
 
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
-from rag_utils.base.names import check_name
 
 PUBLISHED = ROOT / "data" / "published"
 TABLE_COLUMNS = ("metric", "value", "source", "note")  # and whatever names the row: evaluator, dataset, system, ...
@@ -38,7 +37,7 @@ def published(name: str) -> pd.DataFrame:
     raises  : ValueError for an unknown name (with near names), missing columns, values that are not finite, rows
               without a source, rows that occur twice, a status that is unknown
     """
-    check_name("published table", name, (path.stem for path in PUBLISHED.glob("*.csv")))
+    checks.one_of("published table", name, (path.stem for path in PUBLISHED.glob("*.csv")))
     file, is_items = f"{name}.csv", name.endswith("_items")
     table = pd.read_csv(PUBLISHED / file, dtype=str, keep_default_na=False)
     wanted = ITEM_COLUMNS if is_items else TABLE_COLUMNS
@@ -46,7 +45,7 @@ def published(name: str) -> pd.DataFrame:
         raise ValueError(f"{file}: got {len(table)} rows with columns {list(table.columns)}, wanted {wanted}")
     if is_items:
         for status in table["status"]:
-            check_name(f"status in {file}", status, STATUSES)
+            checks.one_of(f"status in {file}", status, STATUSES)
         unexplained = table["item"][(table["status"] != "measured here") & (table["reason"] == "")]
         if len(unexplained):
             raise ValueError(f"{file}: wanted a reason for what is not measured, none for {unexplained.iloc[0]!r}")
@@ -68,7 +67,7 @@ class Verdict:
     why: str
 
     def __post_init__(self):
-        check_name("verdict", self.verdict, VERDICTS)
+        checks.one_of("verdict", self.verdict, VERDICTS)
         filled("why", self.why)
 
 
@@ -126,7 +125,7 @@ def claim_verdict(difference, *, direction: str, same_model: bool, same_data: bo
     "contradicted", for this model and data. The claimed one is "reproduced" with the same model and data, else "same
     direction".
     """
-    check_name("direction", direction, ("+", "-"))
+    checks.one_of("direction", direction, ("+", "-"))
     _, low, high, _ = _numbers(difference, "difference")
     other, p_value = _other(same_model, same_data), getattr(difference, "p_value", None)
     p_value = 0.0 if p_value is None else checks.number("p_value", p_value, low=0, high=1)

@@ -31,7 +31,6 @@ from rag_utils import (
     uncertainty,
 )
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 from rag_utils.corpora.sentences import split_sentences
 from rag_utils.engine import wording
 from rag_utils.page import plots, report
@@ -188,7 +187,7 @@ CALLS = [
     (judge.question_key, {"question": "who"}),
     (judge.fold, {"question": "who"}),
     (split_sentences, {"text": "One. Two."}),
-    (partial(check_name, "fruit", known=["pear"]), {"name": "pear"}),
+    (partial(checks.one_of, "fruit", known=["pear"]), {"value": "pear"}),
     (checks.generator, {"rng": 0}),
     (report.Verdict, {"verdict": "reproduced", "why": "so"}),
     (
