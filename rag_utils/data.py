@@ -164,8 +164,7 @@ def load_contrast() -> list[Contrast]:
 def passages(name: str) -> list[Passage]:
     """The pool that a data set's questions retrieve from: every passage once, in the order of the file; raises as `load`.
 
-    For the companion's questions, claims and long questions all passages of all articles; elsewhere those that come
-    with the questions.
+    For the companion's sets all passages of all articles; elsewhere those that come with the questions.
     """
     checks.one_of("data set", name, _QUESTIONS)
     if name in companion.FORMS:

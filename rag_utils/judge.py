@@ -140,11 +140,10 @@ class EmbeddedJudge(Judge):
         self._encode = encode
 
     def equivalent(self, questions: Texts, left: Texts, right: Texts) -> np.ndarray:
-        """P(the two answers mean the same), rounded to four decimals, exactly symmetric.
+        """P(the two answers mean the same), rounded to four decimals, exactly symmetric; each distinct pair computed once.
 
-        Answers with the same words (`words`) have one probability, the share that people found right; a blank answer and one that is not
-        have 0. Every distinct pair is computed once. A question that the regression was fitted to is judged by the fit that left out its
-        fold.
+        Answers with the same words (`words`) have one probability, the share that people found right; a blank answer and
+        one that is not have 0. A question that the regression was fitted to is judged by the fit without its fold.
         """
         _check(questions=questions, left=left, right=right)
         pairs = [(question, *sorted(pair)) for question, *pair in zip(questions, left, right, strict=True)]
@@ -180,12 +179,10 @@ class NliJudge(Judge):
         self.columns = label_columns(model.config.id2label)
 
     def entailment(self, questions: Texts, premises: Texts, hypotheses: Texts) -> np.ndarray:
-        """P(contradiction), P(neutral), P(entailment) of the hypothesis given the premise, both as answers to the question.
+        """P(contradiction), P(neutral), P(entailment), (n, 3), of the hypothesis given the premise, both as answers.
 
-        Each distinct case is computed once; of texts that are too long for the model together the longer one is cut first.
-
-        returns : (n, 3) float, rows sum to 1
-        raises  : ValueError as `Judge.equivalent`
+        Each distinct case is computed once; of texts too long for the model together the longer is cut first. Raises as
+        `Judge.equivalent`.
         """
         import torch
 
@@ -228,9 +225,7 @@ def label_columns(id2label: dict[int, str]) -> list[int]:
     column = {str(label).lower(): int(number) for number, label in id2label.items()}
     if sorted(column) != sorted(LABELS) or len(id2label) != len(LABELS):
         got, wanted = ", ".join(map(str, id2label.values())), ", ".join(LABELS)
-        raise JudgeError(
-            f"got a model with the labels {got}; wanted {wanted} in any order, as id2label of MNLI has them"
-        )
+        raise JudgeError(f"got a model with the labels {got}; wanted {wanted} in any order, as MNLI's id2label")
     return [column[label] for label in LABELS]
 
 

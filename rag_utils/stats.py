@@ -463,10 +463,7 @@ def _column(name, values):
 
 
 def _varied(least, **columns):
-    """Columns of one length that are not constant.
-
-    Each is by a power of 2 brought to where its squares are numbers; no correlation changes by that.
-    """
+    """Columns of one length, none constant, each by a power of 2 brought to where its squares are numbers."""
     varied = []
     for name, values in columns.items():
         values = checks.numbers(name, values, least=least)

@@ -11,11 +11,8 @@ class CacheError(RuntimeError):
 
 
 def cache_dir(*parts: str) -> Path:
-    """Return the user's cache folder, or a path below it; nothing is created.
+    """The path below the user's cache folder, RAG_COMPANION_CACHE or else `~/.cache/rag-companion`; nothing is created.
 
-    The folder is RAG_COMPANION_CACHE where that is set, else `.cache/rag-companion` in the home folder, on every system.
-
-    parts  : path components below the cache folder
     raises : CacheError if the path starts with "~" and there is no home folder
     """
     root = os.environ.get("RAG_COMPANION_CACHE") or "~/.cache/rag-companion"
@@ -26,10 +23,7 @@ def cache_dir(*parts: str) -> Path:
 
 
 def make_dir(path: Path) -> Path:
-    """Make `path` and its parents where they are missing, and return it: afterwards it can be written to.
-
-    raises : CacheError naming the path and the reason
-    """
+    """`path`, made with its parents where they are missing, and writable; else CacheError names it and the reason."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -18,10 +18,7 @@ class TableError(ValueError):
 
 
 def write(path: Path, text: str, content: dict) -> None:
-    """Write the rows, then `path` (.json), each at once or not at all.
-
-    raises : TableError naming the file that could not be written
-    """
+    """Write the rows, then `path` (.json), each at once or not at all; TableError names what could not be written."""
     content = {**content, "sha256": sha256(text)}
     make_dir(path.parent)
     replace(path.with_suffix(".csv"), text)
@@ -29,7 +26,7 @@ def write(path: Path, text: str, content: dict) -> None:
 
 
 def read(path: Path) -> tuple[str, dict]:
-    """(rows, content) of `path` (.json), if both files are what was written, and so is each that facts["files"] names.
+    """(rows, content) of `path` (.json), if both files and each that facts["files"] names are what was written.
 
     raises : TableError naming the file that is missing or damaged
     """
