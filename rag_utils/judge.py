@@ -140,9 +140,9 @@ class EmbeddedJudge(Judge):
         self._encode = encode
 
     def equivalent(self, questions: Texts, left: Texts, right: Texts) -> np.ndarray:
-        """P(the two answers mean the same), rounded to four decimals, exactly symmetric; each distinct pair computed once.
+        """P(the two answers mean the same), to four decimals, exactly symmetric; each distinct pair is computed once.
 
-        Answers with the same words (`words`) have one probability, the share that people found right; a blank answer and
+        Answers with the same words (`words`) have one probability, the share that people found right; a blank one and
         one that is not have 0. A question that the regression was fitted to is judged by the fit without its fold.
         """
         _check(questions=questions, left=left, right=right)

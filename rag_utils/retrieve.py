@@ -180,7 +180,7 @@ def _encoded(texts: list[str], **options):
 
 @cache
 def encoder() -> Encoder:
-    """all-MiniLM-L6-v2: texts -> (n, 384) float32, rows of length 1, each text once per process; raises EncoderError."""
+    """all-MiniLM-L6-v2: texts -> (n, 384) float32, rows of length 1, each text once a process; raises EncoderError."""
     sentence_model()
     remembered = remembering(lambda texts: _encoded(texts, normalize_embeddings=True))
 
