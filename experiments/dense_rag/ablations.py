@@ -1,7 +1,6 @@
 """DENSE-RAG taken apart: every way of cutting, every variant of the refinement, other settings, and what each costs.
 
-One row per question, way or variant ("condition") and rule by which the loop ends ("run"). The experiments are `refinements`, `chunks` and
-`sweeps`.
+One row per question, way or variant ("condition") and rule by which the loop ends ("run").
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,8 +100,9 @@ def cost(material, supply: Supply, outcome: Outcome) -> dict[str, int]:
 
 def of_outcomes(material, supplied: Sequence[Supply], outcomes: Mapping[str, Outcome], condition: str) -> pd.DataFrame:
     """What the reply to each supplied question is worth, as in `rows`; what became of its context; and `cost`."""
-    by_id, table = {supply.question.id: supply for supply in supplied}, []
-    for supply, outcome in [(by_id[name], outcome) for name, outcome in outcomes.items() if name in by_id]:
+    table = []
+    for supply in supplied:
+        outcome = outcomes[supply.question.id]
         way, start = outcome.refinement, outcome.refinement.rounds[0]
         row = _worth(supply.question, outcome.reply, condition)
         row |= {"dense": start.entropy, "after": way.rounds[way.best].entropy}  # nats
@@ -116,8 +116,8 @@ def tabulated(material, tables: Tables, *, only: Sequence[str] | None = None) ->
 
     only    : the `rules` to run; None: all
     returns : `of_outcomes` for WHOLE, SEMANTIC and every variant, `rows` for other ways, with the columns run (the rule; "none": nothing is
-              refined), uncertain (0 or 1), and, for ways of cutting, holds (an answer is in the first context) and length (its tokens), and
-              for SEMANTIC and uncertain questions nats, by which the asked model finds the first context enough
+              refined), uncertain (0 or 1), for ways of cutting holds (an answer is in the first context) and length (its tokens), for
+              uncertain questions with SEMANTIC nats, by which the asked model finds the first context enough
     """
     cut, threshold, parts = material.cut, material.how["threshold"], []
     first = {way: measure.understood(cut[way], tables) for way in (WHOLE, SEMANTIC)}
@@ -152,8 +152,8 @@ class Material:
 
     dataset : "companion", whose questions share one pool of articles, or a benchmark, whose questions each have documents of their own
     prompts : read, closed, rephrase and sufficient, by name
-    how     : k, threshold, tau, max_tokens and max_new_tokens: chunks to begin with, nats of DENSE up to which a question is certain,
-              least cosine of neighbouring sentences of a chunk, most tokens of a semantic chunk and of a reply
+    how     : k (chunks to begin with), threshold (nats of DENSE up to which a question is certain), tau (least cosine of neighbouring
+              sentences of a chunk), max_tokens (of a semantic chunk), max_new_tokens (of a reply)
     few     : refine the first questions only; when a context is enough is decided on all
     """
 
@@ -197,10 +197,7 @@ class Material:
 
 
 def editable(cut: Mapping[str, Sequence[Supply]], *, few: int | None = None) -> list[str]:
-    """The chunks that may be edited: those of the first contexts of WHOLE, and all that may be used of SEMANTIC.
-
-    few : of all but the first questions only those of the first contexts
-    """
+    """The chunks of first contexts that may be edited, and all that the first few questions may use of SEMANTIC."""
     first = [text for way in (WHOLE, SEMANTIC) for supply in cut[way] for text in supply.texts()]
     return first + [chunk.text for supply in cut[SEMANTIC][:few] for chunk in supply.chunks]
 
@@ -222,45 +219,38 @@ def cut_rows(material) -> pd.DataFrame:
 
 def refinements(*, mode, profile, weaker, dataset, questions, prompts, how):
     """`tabulated`, and once more with all other words, whether the judge takes them to mean the same or not; settings as in `Material`."""
-    return _refinements(Material(mode, profile, weaker, dataset, questions, prompts, how))
+    return live_refinements(mode, profile, weaker, dataset, questions, prompts, how)
 
 
-def live_refinements(*, mode, profile, weaker, dataset, questions, prompts, how, few=None):
+def live_refinements(mode, profile, weaker, dataset, questions, prompts, how, few=None):
     """`refinements` on a benchmark, of which nothing is recorded."""
-    return _refinements(Material(mode, profile, weaker, dataset, questions, prompts, how, few))
-
-
-def _refinements(material: Material) -> tuple[pd.DataFrame, dict]:
+    material = Material(mode, profile, weaker, dataset, questions, prompts, how, few)
     table = tabulated(material, material.tables)
     rest = tabulated(material, replace(material.tables, other=material.other), only=("half",))
     rest = rest[rest["condition"].isin([WHOLE, SEMANTIC, *VARIANTS])]
-    rest = rest.assign(run=rest["run"].map({"none": "none unfiltered", "half": UNFILTERED}))
+    rest = rest.assign(run=rest["run"] + " unfiltered")
     return pd.concat([table, rest], ignore_index=True), material.facts
 
 
 def chunks(*, mode, profile, weaker, dataset, questions, prompts, how):
     """`cut_rows`: what cutting makes of the documents; settings as in `Material`."""
-    return _chunks(Material(mode, profile, weaker, dataset, questions, prompts, how))
+    return live_chunks(mode, profile, weaker, dataset, questions, prompts, how)
 
 
-def live_chunks(*, mode, profile, weaker, dataset, questions, prompts, how, few=None):
+def live_chunks(mode, profile, weaker, dataset, questions, prompts, how, few=None):
     """`chunks` of a benchmark, of which nothing is recorded; of a few questions only chunks that are shown to no other one."""
-    return _chunks(Material(mode, profile, weaker, dataset, questions, prompts, how, few))
-
-
-def _chunks(material: Material) -> tuple[pd.DataFrame, dict]:
+    material = Material(mode, profile, weaker, dataset, questions, prompts, how, few)
     others = {*editable(material.cut)} - {*material.other}  # have other words, but not for these questions
-    apart = {chunk.id for own in material.ways.values() for chunk in own if chunk.text in others}
-    table = cut_rows(material)
-    return table[~table["id"].isin(apart)], material.facts
+    apart = [chunk.id for own in material.ways.values() for chunk in own if chunk.text in others]
+    return cut_rows(material).set_index("id").drop(apart).reset_index(), material.facts
 
 
 def sweeps(*, mode, profile, weaker, dataset, questions, prompts, how, swept):
     """The uncertain questions with other merging thresholds, and with other numbers of chunks: DENSE, Figs. 7 and 8.
 
     swept   : taus; numbers; few, how many of the uncertain questions are asked with other numbers, the first ones
-    returns : `rows`; condition "tau" with the threshold as run, and length, the mean tokens of its chunks; "plain", chunks of WHOLE, with
-              their number as run; "DENSE-RAG", semantic chunks refined without self-evaluation, as `of_outcomes`
+    returns : `rows`; condition "tau", run the threshold, and length, the mean tokens of its chunks; with the number of chunks as run
+              "plain", of WHOLE, and "DENSE-RAG", semantic ones refined without self-evaluation, as `of_outcomes`
     """
     material = Material(mode, profile, weaker, dataset, questions, prompts, how)
     reader, tables, parts = material.reader, material.tables, []

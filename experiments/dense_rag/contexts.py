@@ -6,7 +6,7 @@ supplies(questions, chunks, k=5, encode=encode)[0].texts()
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from semantic_text_splitter import TextSplitter
@@ -18,13 +18,9 @@ from rag_utils.data import Passage, Question
 from rag_utils.dense import merge_sentences
 from rag_utils.measures.dense import Supply
 
-FIXED = {
-    "fixed 128": (128, 16),
-    "fixed 64": (64, 8),
-    "fixed 32": (32, 4),
-}  # tokens and overlap: a quarter of DENSE, Table 4
+# tokens and overlap: a quarter of DENSE, Table 4
+FIXED = {"fixed 128": (128, 16), "fixed 64": (64, 8), "fixed 32": (32, 4)}
 WHOLE, SEMANTIC = "fixed 128", "semantic"  # what a question is certain or uncertain with, and what uncertain ones get
-RESERVE = 20  # nearest chunks that a question may use
 
 Documents = Mapping[str, Sequence[Passage]]  # title -> paragraphs
 
@@ -57,7 +53,7 @@ def recursive_chunks(whole: Documents, *, size: int, overlap: int, count_tokens)
     """
     splitter = TextSplitter.from_callback(count_tokens, size, overlap=overlap)
     texts = {title: splitter.chunks("\n\n".join(part.text for part in parts)) for title, parts in whole.items()}
-    return _numbered({title: [" ".join(text.split()) for text in own] for title, own in texts.items()})
+    return _numbered({title: map(str.split, own) for title, own in texts.items()})
 
 
 def semantic_chunks(whole: Documents, *, threshold: float, max_tokens: int, count_tokens, encode) -> list[Passage]:
@@ -66,23 +62,21 @@ def semantic_chunks(whole: Documents, *, threshold: float, max_tokens: int, coun
     threshold : least cosine of two neighbours. It belongs to the encoder: 0.6 with the paper's hardly joins any with ours
     source    : DENSE, eq. 7 and Algorithm 2
     """
-    how, texts = {"count_tokens": count_tokens, "threshold": threshold, "max_tokens": max_tokens}, {}
-    for title, parts in whole.items():
-        sentences = sentences_of(parts)
-        texts[title] = [" ".join(chunk) for chunk in merge_sentences(sentences, encode(sentences), **how)]
-    return _numbered(texts)
+    how = {"count_tokens": count_tokens, "threshold": threshold, "max_tokens": max_tokens}
+    cut = {title: sentences_of(parts) for title, parts in whole.items()}
+    return _numbered({title: merge_sentences(own, encode(own), **how) for title, own in cut.items()})
 
 
-def _numbered(texts: Mapping[str, Sequence[str]]) -> list[Passage]:
+def _numbered(chunks: Mapping[str, Iterable[Sequence[str]]]) -> list[Passage]:
     return [
-        Passage(f"d{number:03}c{place:03}", title, text)
-        for number, (title, own) in enumerate(texts.items(), 1)
-        for place, text in enumerate(own, 1)
+        Passage(f"d{number:03}c{place:03}", title, " ".join(parts))
+        for number, (title, own) in enumerate(chunks.items(), 1)
+        for place, parts in enumerate(own, 1)
     ]
 
 
 def supplies(
-    questions: Sequence[Question], chunks: retrieve.Pool, *, k: int, encode: retrieve.Encoder, reserve: int = RESERVE
+    questions: Sequence[Question], chunks: retrieve.Pool, *, k: int, encode: retrieve.Encoder, reserve: int = 20
 ) -> list[Supply]:
     """The nearest chunks of each question, by the cosine of embeddings of title and text.
 

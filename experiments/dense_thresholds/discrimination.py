@@ -23,29 +23,25 @@ def area_interval(uncertainty, correct, *, area="AUROC", resamples=1000, seed=0)
 
     raises : ValueError as `stats.auroc`, for either area
     """
-    function = AREAS[checks.one_of("area", area, AREAS)]
     uncertainty, correct = np.asarray(uncertainty, dtype=float), np.asarray(correct, dtype=float)
     stats.auroc(uncertainty, correct)  # raises where there are right or wrong replies only
-    [draws] = _drawn([uncertainty], correct, area, resamples, seed)
-    return stats.estimate_of(function(uncertainty, correct), draws, len(correct))
+    [value], [draws] = _drawn([uncertainty], correct, area, resamples, seed)
+    return stats.estimate_of(value, draws, len(correct))
 
 
 def area_difference(a, b, correct, *, area="AUROC", groups=None, resamples=1000, seed=0) -> Difference:
     """How much better uncertainty a tells right from wrong replies than b does, over the same rows.
 
     groups : (n,) names of parts, such as data sets, that are ranked and resampled apart: the area is then the mean over parts
-    raises : ValueError as `area_interval`, and if a part holds right or wrong replies only
+    raises : ValueError as `area_interval`, for any part
     """
-    function, rng = AREAS[checks.one_of("area", area, AREAS)], np.random.default_rng(seed)
-    a, b, correct = (np.asarray(values, dtype=float) for values in (a, b, correct))
+    rng, columns = np.random.default_rng(seed), np.array([a, b, correct], dtype=float)
     codes = np.zeros(len(a), int) if groups is None else pd.factorize(np.asarray(groups))[0]
-    parts = [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]
-    if any(np.ptp(correct[rows]) == 0 for rows in parts):
+    parts = [columns[:, codes == code] for code in range(codes.max() + 1)]
+    if any(np.ptp(part[2]) == 0 for part in parts):
         raise ValueError("correct must hold right and wrong replies in every part; one holds one kind only")
-    gaps, draws = [], []
-    for rows in parts:
-        gaps.append(function(a[rows], correct[rows]) - function(b[rows], correct[rows]))
-        draws.append(np.subtract(*_drawn([a[rows], b[rows]], correct[rows], area, resamples, rng)))
+    drawn = (_drawn(part[:2], part[2], area, resamples, rng) for part in parts)
+    gaps, draws = zip(*([np.subtract(*both) for both in part] for part in drawn), strict=True)
     return stats.difference_of(np.mean(gaps), np.mean(draws, axis=0), len(a))
 
 
@@ -65,14 +61,7 @@ def areas(table: pd.DataFrame, *, measures: Mapping[str, str], score="exact_matc
 
 
 def ahead(
-    table: pd.DataFrame,
-    *,
-    first,
-    others: Mapping[str, str],
-    score="exact_match",
-    groups=None,
-    areas=tuple(AREAS),
-    **how,
+    table: pd.DataFrame, *, first, others: Mapping[str, str], score="exact_match", groups=None, areas=AREAS, **how
 ) -> pd.DataFrame:
     """The column first minus each other measure, in AUROC and AURAC, on the same questions.
 
@@ -90,10 +79,12 @@ def ahead(
     return gaps.assign(p_holm=stats.holm(gaps["p_value"]))[COLUMNS]
 
 
-def _drawn(columns, correct, area, resamples, rng) -> np.ndarray:
-    """The area of each column on the same resamples, (columns, resamples)."""
+def _drawn(columns, correct, area, resamples, rng) -> tuple[list[float], np.ndarray]:
+    """The area of each column, and on the same resamples, (columns, resamples)."""
+    values = [AREAS[checks.one_of("area", area, AREAS)](column, correct) for column in columns]
     blocks = stats.row_counts(np.arange(len(correct)), resamples=resamples, rng=rng)
-    return np.hstack([[area_draws(values, correct, counts, area=area) for values in columns] for counts in blocks])
+    draws = [[area_draws(column, correct, counts, area=area) for column in columns] for counts in blocks]
+    return values, np.hstack(draws)
 
 
 def area_draws(uncertainty, correct, counts, *, area="AUROC") -> np.ndarray:

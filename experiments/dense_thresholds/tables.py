@@ -1,28 +1,177 @@
-"""The experiments of the chapter: what the reader says of the corpus and of benchmarks when a passage is put in other words.
+"""Does a reply that moves tell of a wrong one? The reader on the corpus and on benchmarks when a passage is put in other words.
 
-Each takes `prompts` (names, by what they are for) and `how`: every (take every n-th question of the corpus), k (passages), max_new_tokens
-(of a reply), rephrase_tokens (of other words) and seed.
+Rows are one per question and condition; reply 0 is the one to the original context, and the one whose correctness counts. Each experiment
+takes `prompts` (names, by what they are for) and `how`: every (take every n-th question of the corpus), k (passages), max_new_tokens (of a
+reply), rephrase_tokens (of other words) and seed.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, product
 
 import numpy as np
 import pandas as pd
 
 from experiments import asking, benchmarks
-from experiments.dense_thresholds import understanding
-from experiments.dense_thresholds.understanding import filtered, rows
-from rag_utils import data, retrieve
+from rag_utils import answers, data, dense, retrieve, similarity
 from rag_utils.data import Question
+from rag_utils.engine.tree import prefix_tree, size
 from rag_utils.judge import THRESHOLD, load_judge
-from rag_utils.lm import Generation
+from rag_utils.lm import Generation, LanguageModel
 from rag_utils.measures import Case
-from rag_utils.measures.dense import Supply, agreements, faithful, rephrase, replies_under_edits
+from rag_utils.measures import dense as measure
+from rag_utils.measures.dense import Entails, Supply, agreements, faithful, rephrase, replies_under_edits
+from rag_utils.measures.erag import SCORES
 from rag_utils.measures.seper import Drawn
+from rag_utils.prompts import Prompt, prompt_text
 from rag_utils.prompts import load as load_prompt
+from rag_utils.stats import mean_interval, statistic_interval
 
 CHAPTER, COMPANION = "04_dense_thresholds", "companion"
+# title, as in `plots.MARKS` -> column; which variant each is, says `measures.dense.measures`
+MEASURES = {
+    "DENSE": "dense",
+    "semantic entropy": "semantic_entropy",
+    "discrete semantic entropy": "discrete_semantic_entropy",
+    "U_eigv": "u_eigv",
+    "U_deg": "u_deg",
+    "KLE heat": "kle_heat",
+    "KLE Matern": "kle_matern",
+}
+
+
+# --- what replies say ------------------------------------------------------------------------------
+
+
+def samples(reader: LanguageModel, supplies: Sequence[Supply], *, prompt: Prompt, **how) -> list[list[Generation]]:
+    """Replies to the original contexts alone, what the other measures look at; how: as in `LanguageModel.generate`.
+
+    The first of them is the reply 0 of `replies_under_edits` at the same temperature and seed.
+    """
+    return reader.generate([prompt_text(reader, prompt, one.question, one.texts()) for one in supplies], **how)
+
+
+def lost(supply: Supply, other: Mapping[str, str]) -> set[str]:
+    """Texts of the passages that hold an answer of the question, and whose other words do not."""
+    golds = list(supply.question.answers)
+    holding = {text for text in supply.texts() if answers.contains_answer(text, golds)}
+    return {text for text in holding if not answers.contains_answer(other[text], golds)}
+
+
+def filtered(supplies: Sequence[Supply], said, other: Mapping[str, str], same: Mapping[str, float]) -> Drawn:
+    """The same greedy replies under edits by three rules for which rephrasings count; in place of one that does not, reply 0.
+
+    same    : text of a passage -> as `measures.dense.faithful` returns it
+    returns : conditions "edits" (all count, as in the paper), "faithful" (those that the judge accepts) and "answer kept" (all but those in
+              which an answer of the question stood and no longer does: only who knows the answer can leave these out)
+    """
+    unfaithful = {text for text, p in same.items() if p < THRESHOLD}
+    refused = {"edits": lambda _: (), "faithful": lambda _: unfaithful, "answer kept": lambda one: lost(one, other)}
+    drawn = {}
+    for (rule, of), (supply, (first, *edited)) in product(refused.items(), zip(supplies, said, strict=True)):
+        bad = of(supply)
+        kept = [first if text in bad else reply for text, reply in zip(supply.texts(), edited, strict=True)]
+        drawn[Case(supply.question.id, rule)] = [first, *kept]
+    return drawn
+
+
+def rows(questions: Sequence[Question], drawn: Drawn, entails: Entails) -> pd.DataFrame:
+    """What the replies to each question under each condition say; ValueError if there is one reply only."""
+    agreed = agreements(entails, questions, drawn)
+    golds, table = {question.id: list(question.answers) for question in questions}, []
+    for (name, condition), replies in drawn.items():
+        if len(replies) < 2:
+            raise ValueError(f"wanted at least two replies per question and condition, got {len(replies)} for {name}")
+        texts, agreement = [reply.text.strip() for reply in replies], agreed[name, condition]
+        values = measure.measures(agreement, np.array([reply.log_likelihood for reply in replies]))
+        row = {"id": name, "condition": condition}
+        row |= {score: float(value(texts[0], golds[name])) for score, value in SCORES.items()}
+        row |= {title: round(value, 9) for title, value in values.items()}  # rounding makes no order
+        row["others_exact_match"] = float(np.mean([answers.exact_match(text, golds[name]) for text in texts[1:]]))
+        # that do not agree with reply 0 both ways
+        row["moved"] = int((dense.adjacency(agreement >= THRESHOLD)[0] < 1).sum())
+        row |= {"different": len({*texts}), "n": len(texts), "unparsable": int(not answers.normalize(texts[0]))}
+        table.append(row)
+    return pd.DataFrame(table)
+
+
+def edit_rows(supplies: Sequence[Supply], said, other: Mapping[str, str], same, entails: Entails) -> pd.DataFrame:
+    """Every rephrased passage of every context: what became of it, and whether the reply moved; arguments as in `filtered` and `rows`.
+
+    returns : columns id, rank (1 ..), gold (needed by the question), answer (the passage holds an answer), kept (its other words do),
+              faithful (0 .. 1), moved (the reply does not agree with the original one), before and after (exact match)
+    """
+    agreed, table = agreements(entails, [one.question for one in supplies], under("edits", supplies, said)), []
+    for supply, replies, agreement in zip(supplies, said, agreed.values(), strict=True):
+        golds, links = list(supply.question.answers), dense.adjacency(agreement >= THRESHOLD)[0]
+        right = [float(answers.exact_match(reply.text.strip(), golds)) for reply in replies]
+        for rank, passage in enumerate(supply.chunks, 1):
+            row = {"id": supply.question.id, "rank": rank, "gold": int(passage in supply.question.gold)}
+            row["answer"] = int(answers.contains_answer(passage.text, golds))
+            row["kept"] = int(answers.contains_answer(other[passage.text], golds))
+            row |= {"faithful": float(same[passage.text]), "moved": int(links[rank] < 1)}
+            table.append(row | {"before": right[0], "after": right[rank]})
+    return pd.DataFrame(table)
+
+
+def overlap_entropy(replies: Sequence[Generation]) -> float:
+    """DENSE, nats, of replies that nobody judges: the link of two is the share of words that they have in common, in order.
+
+    source : DENSE, eq. 6 with ROUGE-L for w; not in the paper. For replies of whole sentences, for which a yes or no is too coarse
+    """
+    texts = [reply.text.strip() for reply in replies]
+    links = np.array([[1.0 if a == b else similarity.rouge_l(a, [b]) for b in texts] for a in texts])
+    return dense.degree_entropy((links + links.T) / 2)
+
+
+def cost_rows(reader, supplies: Sequence[Supply], other, *, read: Prompt, rephrase: Prompt) -> pd.DataFrame:
+    """What DENSE asks of a reader, question by question, counted and not run.
+
+    source : DENSE, appendix L, which counts calls: k rephrasings, k + 1 replies, O(k^2) entailments
+    """
+    table = []
+    for supply in supplies:
+        texts = [prompt_text(reader, read, supply.question, own) for own in measure.edits(supply.texts(), other)]
+        wording = [part for t in supply.texts() for part in (prompt_text(reader, rephrase, text=t), other[t])]
+        encoded, n = [reader.encode(text) for text in texts], len(texts)
+        row = {"id": supply.question.id, "k": n - 1, "contexts": n}
+        row["tokens"] = sum(map(len, encoded))  # all contexts read in full
+        row["distinct"] = size(prefix_tree(encoded))  # common beginnings read once
+        row["alone"] = len(encoded[0])  # the original context
+        row["rephrasing"] = sum(map(reader.count_tokens, wording))  # of the k passages, replies included
+        table.append(row | {"entailments": n * (n - 1)})
+    return pd.DataFrame(table)
+
+
+def side_by_side(edited: pd.DataFrame, drawn: pd.DataFrame) -> pd.DataFrame:
+    """`rows` of the replies under edits, with every measure but DENSE from the `rows` of samples to the original context."""
+    others = [column for column in MEASURES.values() if column != "dense"]
+    return edited.drop(columns=others).merge(drawn[["id", *others]], on="id", validate="one_to_one")
+
+
+def sides(table: pd.DataFrame, thresholds: Sequence[float], *, score: str = "exact_match", **how) -> pd.DataFrame:
+    """Mean score of certain questions (at most the threshold) and of uncertain ones (above it), and the first minus the second.
+
+    how     : resamples and rng, as in `stats.mean_interval`
+    returns : columns threshold, side ("certain", "uncertain" or "difference"), value, low, high, n; a side of fewer than two questions is
+              left out, and with it the difference
+    source  : DENSE, section 5 (the threshold itself counts as certain), Fig. 5
+    """
+
+    def certain_minus_uncertain(uncertain, values):
+        return float(values[~uncertain].mean() - values[uncertain].mean())
+
+    parts, values = [], table[score].to_numpy(float)
+    for threshold in thresholds:
+        uncertain = (table["dense"] > threshold).to_numpy()
+        both = {"certain": values[~uncertain], "uncertain": values[uncertain]}
+        cells = {side: mean_interval(own, **how) for side, own in both.items() if len(own) > 1}
+        if len(cells) == 2:
+            cells["difference"] = statistic_interval(certain_minus_uncertain, uncertain, values, **how)
+        parts += [{"threshold": threshold, "side": side} | vars(cell) for side, cell in cells.items()]
+    return pd.DataFrame(parts).drop(columns="undefined")
+
+
+# --- experiments -----------------------------------------------------------------------------------
 
 
 class Setup:
@@ -88,7 +237,7 @@ def companion(*, mode, profile, weaker, prompts, how, other_k, other_k_questions
     drawn = filtered(supplies, setup.edited(supplies, other), other, same)
     for k, part in by_k.items():
         drawn |= under(f"k {k}", part, setup.edited(part, other))
-    return rows(setup.questions, drawn, by=setup.judge), setup.facts
+    return rows(setup.questions, drawn, setup.judge.equivalent), setup.facts
 
 
 def edits(*, mode, profile, weaker, prompts, how):
@@ -97,8 +246,7 @@ def edits(*, mode, profile, weaker, prompts, how):
     supplies = setup.supplies()
     other, same = setup.words(supplies)
     said = setup.edited(supplies, other)
-    agreed = agreements(setup.judge.equivalent, setup.questions, under("edits", supplies, said))
-    return understanding.edit_rows(supplies, other, said, list(agreed.values()), same), setup.facts
+    return edit_rows(supplies, said, other, same, setup.judge.equivalent), setup.facts
 
 
 def pairs(*, mode, profile):
@@ -121,9 +269,9 @@ def sampled(*, mode, profile, weaker, prompts, how, drawn, few=None):
     if drawn["edits"]:
         other, _ = setup.words(supplies)
         cases |= under("edits", supplies, replies_under_edits(reader, supplies, other, **options))
-    cases |= under("samples", supplies, understanding.samples(reader, supplies, n=drawn["samples"], **options))
+    cases |= under("samples", supplies, samples(reader, supplies, n=drawn["samples"], **options))
     facts = asking.facts(reader=reader, rephraser=setup.rephraser) | {"questions": len(supplies)}
-    return rows(setup.questions, cases, by=setup.judge), facts
+    return rows(setup.questions, cases, setup.judge.equivalent), facts
 
 
 def long_answers(*, mode, profile, weaker, prompts, how, few=None):
@@ -132,9 +280,9 @@ def long_answers(*, mode, profile, weaker, prompts, how, few=None):
     supplies = nearest(data.load("companion_long"), setup.pool, how["k"])[:few]
     other, _ = setup.words(supplies)
     said = replies_under_edits(asker, supplies, other, **setup.asked)
-    table = rows([supply.question for supply in supplies], under("edits", supplies, said), by=setup.judge)
+    table = rows([supply.question for supply in supplies], under("edits", supplies, said), setup.judge.equivalent)
     table["words"] = [np.mean([len(reply.text.split()) for reply in replies]) for replies in said]
-    table["by_words"] = [understanding.overlap_entropy(replies) for replies in said]
+    table["by_words"] = [overlap_entropy(replies) for replies in said]
     return table, asking.facts(reader=asker)
 
 
@@ -143,8 +291,7 @@ def cost(*, mode, profile, weaker, prompts, how, sizes):
     setup = Setup(mode, profile, weaker, prompts, how)
     by_k = {k: setup.supplies(k) for k in sizes}
     other, _ = setup.words(chain(*by_k.values()))
-    asked = {"prompt": setup.prompts["read"], "rephrase": setup.prompts["rephrase"]}
-    tables = {k: understanding.cost_rows(setup.reader, part, other, **asked) for k, part in by_k.items()}
+    tables = {k: cost_rows(setup.reader, part, other, **setup.prompts) for k, part in by_k.items()}
     return pd.concat(table.assign(condition=f"k {k}") for k, table in tables.items()), setup.facts
 
 
@@ -162,11 +309,11 @@ def on_benchmark(*, mode, profile, weaker, prompts, how, dataset, questions, few
     other, same = setup.words(supplies, most=min(how["rephrase_tokens"], longest))
     drawn = filtered(supplies, setup.edited(supplies, other), other, same)
     options = setup.asked | {"n": how["samples"], "temperature": how["temperature"]}
-    drawn |= under("samples", supplies, understanding.samples(setup.reader, supplies, **options))
-    table = rows(setup.questions, drawn, by=setup.judge)
+    drawn |= under("samples", supplies, samples(setup.reader, supplies, **options))
+    table = rows(setup.questions, drawn, setup.judge.equivalent)
     unfaithful = {text for text, p in same.items() if p < THRESHOLD}
     refused = {one.question.id: sum(text in unfaithful for text in one.texts()) for one in supplies}
-    gone = {one.question.id: len(understanding.lost(one, other)) for one in supplies}
+    gone = {one.question.id: len(lost(one, other)) for one in supplies}
     table["unfaithful"], table["lost"] = table["id"].map(refused), table["id"].map(gone)
     facts = setup.facts | {"questions": len(supplies), "left_out": len(setup.questions) - len(every)}
     facts |= {"passages": len(other), "accepted": len(other) - len(unfaithful)}

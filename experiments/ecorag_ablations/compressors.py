@@ -151,9 +151,8 @@ def at_random(budget: Mapping[str, int], count_tokens: Callable[[str], int], *, 
     def compress(questions: Sequence[Question], passages: Retrieved) -> Compressed:
         rng, kept = np.random.default_rng(seed), {}
         for question in questions:
-            own = sentences(passages[question.id])
-            order = (own[place].text for place in rng.permutation(len(own)))
-            kept[question.id] = fill(order, budget[question.id], count_tokens)
+            texts = [sentence.text for sentence in sentences(passages[question.id])]
+            kept[question.id] = fill(rng.permutation(texts).tolist(), budget[question.id], count_tokens)
         return kept
 
     return compress

@@ -82,12 +82,11 @@ def compressor(name: str, score: Callable[[str], ecorag.Score], *, step: int, li
 def drawn(sample: Mapping, few: int | None = None) -> tuple[list[Question], dict[str, list[Passage]], dict]:
     """Questions of a sample, the first `few` of them, their passages, best first, and where they come from."""
     name, n = sample["dataset"], sample["questions"]
-    chosen = tuple(evidence.unseen_questions(n)) if name == "companion" else benchmarks.load(name, n).questions
-    data_set = benchmarks.Benchmark(name, chosen)
-    questions = list(chosen)
+    unseen = name == "companion" and benchmarks.Benchmark(name, tuple(evidence.unseen_questions(n)))
+    data_set = unseen or benchmarks.load(name, n)
     # of all questions: how rare a word is depends on them
-    passages = evidence.retrieved(questions, data_set.pool, k=sample["passages"])
-    return questions[:few], passages, data_set.facts
+    passages = evidence.retrieved(data_set.questions, data_set.pool, k=sample["passages"])
+    return list(data_set.questions[:few]), passages, data_set.facts
 
 
 def weights(folders: Sequence[str]) -> dict:

@@ -16,7 +16,7 @@ from rag_utils.retrieve import Run, ranking
 
 # title as in eRAG, Table 1 -> column; eRAG has one column per score, erag_...
 ANNOTATIONS = {"containing the answer": "answer", "provenance": "provenance", "relevance by the LM": "relevance"}
-ANNOTATIONS |= {"eRAG": "erag"}
+ANNOTATIONS["eRAG"] = "erag"
 Rows = tuple[pd.DataFrame, dict]
 
 
@@ -77,9 +77,8 @@ def on_benchmark(*, mode, dataset, questions, profiles, prompts, k, max_new_toke
     chosen = benchmarks.load(dataset, questions)
     reader, judge = (asking.reader(profiles[role], mode) for role in ("reader", "judge"))
     ask, relevant = (load_prompt(prompts[role]) for role in ("reader", "judge"))
-    runs = retrieved(
-        chosen.questions, chosen.pool, k=k
-    )  # of all questions: BM25 weighs a word by the paragraphs of all
+    # of all questions: BM25 weighs a word by the paragraphs of all
+    runs = retrieved(chosen.questions, chosen.pool, k=k)
     asked, passages = chosen.questions[:few], chosen.passages
     table = measure.ask(reader, asked, runs, passages, prompt=ask, max_new_tokens=max_new_tokens)
     table["relevance"] = measure.relevance(judge, table, asked, passages, relevant)

@@ -2,7 +2,6 @@
 
 import operator
 from collections.abc import Mapping, Sequence
-from functools import cache
 from itertools import chain
 
 import numpy as np
@@ -24,6 +23,7 @@ from rag_utils.stats import PERMUTATIONS, Correlation, correlation, correlation_
 METHODS = {"Exact Match": "exact_match", "ROUGE-L": "rouge_l", "BLEU": "bleu", "BERTScore": "bertscore"}
 METHODS |= {"Perplexity": "perplexity", "Entropy": "entropy", "Semantic Entropy": "semantic_entropy"}
 METHODS |= {"LM as judge": "lm_judge", "SePer hard": "seper_hard", "SePer soft": "seper_soft"}
+SIMILARITIES = (answers.exact_match, similarity.rouge_l, similarity.bleu)
 BELIEVED = ("seper_", "soft_", "hard_")  # how the names of columns that hold a SePer begin
 FALLS = ("perplexity", "entropy", "semantic_entropy")  # a useful passage lowers them
 MEASURES = [*METHODS.values(), *VARIANTS.values()]
@@ -38,14 +38,13 @@ def rows(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: A
     agreed = measure.agreements(judge, questions, drawn) if agreed is None else agreed
     accepted, table = {question.id: question.answers for question in questions}, []
     pairs = {case: [(reply.text.strip(), accepted[case[0]]) for reply in own] for case, own in drawn.items()}
-    alike = {each.__name__: cache(each) for each in (answers.exact_match, similarity.rouge_l, similarity.bleu)}
     distinct = list(dict.fromkeys(chain(*pairs.values())))
-    bertscores = similarity.bertscores(*zip(*distinct, strict=True), encoder=retrieve.token_encoder())
-    bertscore = dict(zip(distinct, bertscores, strict=True))
-    alike["bertscore"] = lambda *pair: bertscore[pair]
+    alike = {score.__name__: [score(*pair) for pair in distinct] for score in SIMILARITIES}
+    alike["bertscore"] = similarity.bertscores(*zip(*distinct, strict=True), encoder=retrieve.token_encoder())
+    alike = {name: dict(zip(distinct, values, strict=True)) for name, values in alike.items()}
     for case, replies in drawn.items():
         row = {"id": case[0], "condition": case[1]}
-        row |= {name: float(np.mean([score(*pair) for pair in pairs[case]])) for name, score in alike.items()}
+        row |= {name: float(np.mean([score[pair] for pair in pairs[case]])) for name, score in alike.items()}
         whole = np.array([reply.log_likelihood for reply in replies])
         row["perplexity"] = float(np.mean([uncertainty.perplexity(reply.token_log_likelihood) for reply in replies]))
         row["entropy"] = uncertainty.predictive_entropy(whole)

@@ -101,9 +101,9 @@ def _sampled(mode, dataset, questions, profiles, prompts, how, among=None, few=N
     only = how.get("only", [name for name in shown if not (among and name == UNRELATED)])
     chapter = CHAPTER if dataset == CORPUS else None  # calls with text of a benchmark belong to nobody
     models = {who: asking.reader(profiles[who], mode, chapter) for who in ("reader", "asker") if who in profiles}
-    forms, sampling = {name: load_prompt(prompts[name]) for name in ("closed", "read")}, {"n": how["samples"]}
-    sampling |= {name: how[name] for name in ("max_new_tokens", "seed")}
+    forms = {name: load_prompt(prompts[name]) for name in ("closed", "read")}
     asked = seper.prompts_of(models["reader"], chosen[:few], {name: shown[name] for name in only}, **forms)
-    drawn = seper.draw(models["reader"], asked, **sampling)
+    lengths = {name: how[name] for name in ("max_new_tokens", "seed")}
+    drawn = seper.draw(models["reader"], asked, n=how["samples"], **lengths)
     samples = Samples(load_judge(profiles["judge"]), chosen[:few], drawn)
     return samples, asked, models, facts | asking.facts(**models)

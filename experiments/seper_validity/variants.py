@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.special import softmax
-from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from rag_utils import seper
 from rag_utils.data import Question
@@ -86,12 +86,10 @@ def warp(
     >>> warp(torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log(), top_k=3, top_p=0.8).softmax(dim=-1)   # of 0.526, 0.316 and 0.158 two
     tensor([[0.6250, 0.3750, 0.0000, 0.0000]])
     """
-    steps = [TemperatureLogitsWarper(float(temperature))]
+    steps = LogitsProcessorList([TemperatureLogitsWarper(float(temperature))])
     steps += [TopKLogitsWarper(top_k)] if top_k is not None else []
     steps += [TopPLogitsWarper(top_p)] if top_p is not None else []
-    for step in steps:
-        logits = step(None, logits.float())
-    return logits
+    return steps(None, logits.float())
 
 
 @torch.inference_mode()

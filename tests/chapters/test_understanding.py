@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments import asking, table
-from experiments.dense_thresholds import tables, understanding
+from experiments.dense_thresholds import tables
 from rag_utils import data, dense, lm, prompts, retrieve, similarity
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
 from rag_utils.lm import Generation
-from rag_utils.measures.dense import Supply, agreements
+from rag_utils.measures.dense import Supply
 from rag_utils.prompts import Prompt
 
 READ, SAY = Prompt("read", "$documents\n$question", chat=False), Prompt("say", "again: $text", chat=False)
@@ -47,7 +47,7 @@ class SameWords:
 
 def test_measures_by_hand():
     drawn = {("q1", "edits"): said("alpha", "the alpha", "beta", "alpha")}
-    row = understanding.rows(QUESTIONS[:1], drawn, by=SameWords()).iloc[0]
+    row = tables.rows(QUESTIONS[:1], drawn, SameWords().equivalent).iloc[0]
     # three replies agree, one does not: degrees 3, 3, 1, 3 of 4
     assert row["dense"] == pytest.approx((3 * math.log(4 / 3) + math.log(4)) / 4)
     assert row["discrete_semantic_entropy"] == pytest.approx(0.75 * math.log(4 / 3) + 0.25 * math.log(4))
@@ -56,7 +56,7 @@ def test_measures_by_hand():
     assert row["u_deg"] == pytest.approx(1 - (4 + 2 * (0.8 + 1 + 0.8) + 6 * 0.1) / 16)
     assert row[["exact_match", "others_exact_match", "moved", "different", "n"]].tolist() == [1, 2 / 3, 1, 3, 4]
     with pytest.raises(ValueError, match="at least two replies"):
-        understanding.rows(QUESTIONS[:1], {("q1", "edits"): said("alpha")}, by=SameWords())
+        tables.rows(QUESTIONS[:1], {("q1", "edits"): said("alpha")}, SameWords().equivalent)
 
 
 @settings(max_examples=25, deadline=None)
@@ -65,18 +65,17 @@ def test_the_order_of_the_replies_changes_no_measure(texts, random):
     shuffled = list(texts)
     random.shuffle(shuffled)
     one, other = (
-        understanding.rows(QUESTIONS[:1], {("q1", "x"): said(*order)}, by=SameWords()).iloc[0]
+        tables.rows(QUESTIONS[:1], {("q1", "x"): said(*order)}, SameWords().equivalent).iloc[0]
         for order in (texts, shuffled)
     )
-    for column in understanding.MEASURES.values():
+    for column in tables.MEASURES.values():
         assert one[column] == pytest.approx(other[column], abs=1e-8)
     assert one["dense"] == pytest.approx(one["discrete_semantic_entropy"], abs=1e-8)  # transitive agreement
 
 
 def test_edits_say_what_became_of_each_passage():
     replies = [said("alpha", "beta", "alpha"), said("one", "two", "one")]
-    agreed = agreements(SameWords().equivalent, QUESTIONS, tables.under("edits", SUPPLIES, replies))
-    table = understanding.edit_rows(SUPPLIES, OTHER, replies, agreed.values(), {A.text: 0.9, B.text: 0.2})
+    table = tables.edit_rows(SUPPLIES, replies, OTHER, {A.text: 0.9, B.text: 0.2}, SameWords().equivalent)
     assert table[["id", "rank"]].values.tolist() == [["q1", 1], ["q1", 2], ["q2", 1], ["q2", 2]]
     assert table["gold"].tolist() == [1, 0, 1, 0]
     assert table["answer"].tolist() == [1, 0, 1, 0]
@@ -90,14 +89,14 @@ def ranked(n=60, seed=0):
     rng = np.random.default_rng(seed)
     correct = rng.integers(0, 2, n).astype(float)
     table = pd.DataFrame({"id": [f"q{i}" for i in range(n)], "exact_match": correct})
-    for number, column in enumerate(understanding.MEASURES.values()):
+    for number, column in enumerate(tables.MEASURES.values()):
         table[column] = rng.normal(size=n) * number - correct
     return table
 
 
 def test_the_threshold_itself_is_certain():
     table = pd.DataFrame({"dense": [0.0, 0.2, 0.2, 0.5, 0.9], "exact_match": [1.0, 1, 0, 0, 1]})
-    found = understanding.sides(table, [0.2, 0.5, 0.9], resamples=60).set_index(["threshold", "side"])
+    found = tables.sides(table, [0.2, 0.5, 0.9], resamples=60).set_index(["threshold", "side"])
     assert found.loc[(0.2, "certain"), "n"] == 3 and found.loc[(0.2, "uncertain"), "n"] == 2
     assert found.loc[(0.2, "difference"), "value"] == pytest.approx(2 / 3 - 1 / 2)
     assert list(found.loc[0.5].index) == ["certain"]  # one uncertain question has no interval
@@ -106,7 +105,7 @@ def test_the_threshold_itself_is_certain():
 
 def test_side_by_side_takes_dense_from_one_and_the_rest_from_the_other():
     edited, drawn = ranked(seed=1), ranked(seed=2)
-    found = understanding.side_by_side(edited, drawn.sample(frac=1, random_state=0))
+    found = tables.side_by_side(edited, drawn.sample(frac=1, random_state=0))
     assert found["dense"].tolist() == edited["dense"].tolist()
     assert found["exact_match"].tolist() == edited["exact_match"].tolist()
     assert found["u_eigv"].tolist() == drawn["u_eigv"].tolist()
@@ -116,16 +115,16 @@ def test_overlap_entropy_needs_no_judge_and_no_decision():
     one, two = "the moon pulls the sea", "the moon raises tides"
     share = similarity.rouge_l(one, [two])
     assert 0 < share < 1
-    assert understanding.overlap_entropy(said(one, two)) == pytest.approx(math.log(2 / (1 + share)))
-    assert understanding.overlap_entropy(said(one, one, one)) == 0
-    assert understanding.overlap_entropy(said("alpha", "beta", "")) == pytest.approx(math.log(3))
+    assert tables.overlap_entropy(said(one, two)) == pytest.approx(math.log(2 / (1 + share)))
+    assert tables.overlap_entropy(said(one, one, one)) == 0
+    assert tables.overlap_entropy(said("alpha", "beta", "")) == pytest.approx(math.log(3))
 
 
 def test_three_rules_for_which_rephrasings_count():
     replies = [said("alpha", "beta", "gamma"), said("two", "one", "none")]
     other = OTHER | {A.text: "one letter"}  # alpha is gone from A; two from B
-    assert understanding.lost(SUPPLIES[0], other) == {A.text}  # B never held alpha
-    found = understanding.filtered(SUPPLIES, replies, other, {A.text: 0.5, B.text: 0.4})
+    assert tables.lost(SUPPLIES[0], other) == {A.text}  # B never held alpha
+    found = tables.filtered(SUPPLIES, replies, other, {A.text: 0.5, B.text: 0.4})
     texts = {case: [reply.text.strip() for reply in kept] for case, kept in found.items()}
     assert texts == {
         ("q1", "edits"): ["alpha", "beta", "gamma"],
@@ -143,13 +142,13 @@ def test_three_rules_for_which_rephrasings_count():
 def test_the_first_sample_is_the_reply_to_the_original_context(reader):
     how = {"prompt": READ, "temperature": 0.7, "max_new_tokens": 4, "seed": 3}
     edited = tables.replies_under_edits(reader, SUPPLIES, OTHER, **how)
-    drawn = understanding.samples(reader, SUPPLIES, n=5, **how)
+    drawn = tables.samples(reader, SUPPLIES, n=5, **how)
     for one, other in zip(drawn, edited, strict=True):
         assert len(one) == 5 and one[0].token_ids == other[0].token_ids
 
 
 def test_cost_counts_a_common_beginning_once(reader):
-    found = understanding.cost_rows(reader, SUPPLIES, OTHER, prompt=READ, rephrase=SAY).set_index("id")
+    found = tables.cost_rows(reader, SUPPLIES, OTHER, read=READ, rephrase=SAY).set_index("id")
     contexts = dense.single_edit_contexts(["one alpha", "two beta"], ["alpha is one", "beta is second"])
     texts = ["\n".join(f"Document: {text}" for text in own) + "\nwhich letter" for own in contexts]
     row = found.loc["q1"]
