@@ -1,9 +1,4 @@
-"""What a question may be shown: documents, cut in several ways, and the chunks that are nearest to it.
-
-documents = documents_of(questions, data.passages("companion"))
-chunks = semantic_chunks(documents, threshold=0.2, max_tokens=128, count_tokens=reader.count_tokens, encode=encode)
-supplies(questions, chunks, k=5, encode=encode)[0].texts()
-"""
+"""What a question may be shown: documents, cut in several ways, and the chunks that are nearest to it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -60,8 +60,7 @@ def reranked(first: Score, second: Score, *, pool: int) -> Score:
     """Retrieve, then rerank: the `pool` best texts by one score in the order of a second, before the rest in the order of the first.
 
     second  : is asked about these texts only; where it finds two equal, the first decides
-    returns : a function; its numbers are places counted from the end, n - 1 for the best of n texts down to 0, since the scores that made
-              them have no common unit
+    returns : a function; its numbers are places counted from the end, n - 1 for the best of n texts: the scores have no common unit
     raises  : ValueError if pool is not a whole number of at least 1
 
     >>> length = lambda questions, texts: [np.array([len(text) for text in own]) for own in texts]
@@ -186,16 +185,15 @@ def informative_sentences(reader: LanguageModel, budget: Mapping[str, int]) -> C
     def compress(questions: Sequence[Question], passages: Retrieved) -> Compressed:
         said, kept = word_information(reader, chain(*(passages[question.id] for question in questions))), {}
         for question in questions:
-            texts, information = [], []
+            mean_of = []  # sentences, nats of a token
             for passage in passages[question.id]:
                 words = iter(said[passage.id])
                 for sentence in passage.cut():
                     nats, tokens = zip(*islice(words, len(sentence.split())), strict=True)
-                    texts.append(titled(passage, sentence))
-                    information.append(sum(nats) / sum(tokens))
-            order = (texts[place] for place in np.argsort(-np.array(information), kind="stable"))
+                    mean_of.append((titled(passage, sentence), sum(nats) / sum(tokens)))
+            order = [text for text, _ in sorted(mean_of, key=lambda pair: -pair[1])]
             chosen = fill(order, budget[question.id], reader.count_tokens)
-            kept[question.id] = [text for text in texts if text in chosen]
+            kept[question.id] = [text for text, _ in mean_of if text in chosen]
         return kept
 
     return compress

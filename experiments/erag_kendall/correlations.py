@@ -86,9 +86,8 @@ def shuffled_among_equals(table: pd.DataFrame, column: str, rng: np.random.Gener
     without one in the list. A shorter list of labels goes on with 0.
     """
     table = table.sort_values(["id", "rank"])
-    values, needed = (
-        table.pivot(index="id", columns="rank", values=name).fillna(0.0) for name in (column, "provenance")
-    )
+    wide = table.pivot(index="id", columns="rank", values=[column, "provenance"]).fillna(0.0)
+    values, needed = wide[column].copy(), wide["provenance"]
     level = needed.max(axis=1) + (values * needed).max(axis=1)
     for same in values.index.groupby(level).values():
         values.loc[same] = values.loc[rng.permutation(same)].to_numpy()
