@@ -12,7 +12,7 @@ import tasks
 import torch
 from engine import processor, timed
 
-from experiments.ecorag_ablations import evidence
+from experiments.ecorag_ablations import tables
 from rag_utils import data, lm, prompts, retrieve
 from rag_utils.measures import ecorag
 
@@ -27,7 +27,7 @@ def main() -> None:
     given = parser.parse_args()
     reader, read = lm.load("embedded", mode="fresh"), prompts.load("read_plain")
     asked = [question for question in data.load("companion") if question.split == "test"][: given.questions]
-    documents = evidence.retrieved(asked, data.passages("companion"), k=given.documents)
+    documents = tables.retrieved(asked, data.passages("companion"), k=given.documents)
     encode, head = retrieve.encoder(), ecorag.load_head("evidentiality")
 
     def compress(question):

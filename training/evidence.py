@@ -36,7 +36,7 @@ import torch
 from safetensors.torch import save_file
 from sklearn.linear_model import LogisticRegression
 
-from experiments.ecorag_ablations import compressors, evidence, tables
+from experiments.ecorag_ablations import compressors, tables
 from experiments.table import table
 from rag_utils import data, prompts, retrieve
 from rag_utils.base.cache import ROOT, make_dir
@@ -375,7 +375,7 @@ def trained_score(chosen: argparse.Namespace, encode: retrieve.Encoder) -> ecora
 def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None = None) -> None:
     chosen = settings(arguments)
     rows = labels(chosen)
-    questions = [question for question in evidence.train_questions(chosen.data) if question.id in set(rows["id"])]
+    questions = [question for question in tables.train_questions(chosen.data) if question.id in set(rows["id"])]
     encode = encode or retrieve.encoder()
     make_dir(chosen.out)
 

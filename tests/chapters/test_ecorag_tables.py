@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments import asking, benchmarks, table
-from experiments.ecorag_ablations import compressors, evidence, tables
+from experiments.ecorag_ablations import compressors, tables
 from rag_utils import data, judge, retrieve
 from rag_utils.data import Passage, Question
 from rag_utils.engine.weights import WeightsError
@@ -124,7 +124,7 @@ def test_labels_are_those_of_the_questions_to_train_on(reader, monkeypatch):
     sample = {"dataset": "companion", "questions": 3, "passages": 2}
     how = {"mode": "fresh", "profile": "tiny", "sample": sample, "prompts": PROMPTS, "max_new_tokens": 4}
     rows, facts = tables.labels(**how)
-    ids = [question.id for question in evidence.train_questions("companion")][:3]
+    ids = [question.id for question in tables.train_questions("companion")][:3]
     assert list(dict.fromkeys(rows["id"])) == ids and facts == {"fingerprints": {"tiny": "tiny-1"}}
     strong = rows[rows["gold"] == 1]
     assert len(strong) == 3 and (strong["label"] == "strong").all() and (strong["answer"] == 1).all()
@@ -139,7 +139,7 @@ def test_beliefs_move_with_what_is_kept_and_a_random_choice_is_that_of_all_quest
     rows, facts = tables.beliefs(**how)
     by = rows.set_index(["condition", "id"])["seper_soft"]
     assert (by["gold sentences"] == 1).all() and (by["closed book"] == 0).all() and facts["questions"] == 4
-    believed = {question.id for question in evidence.unseen_questions(4)}
+    believed = {question.id for question in tables.unseen_questions(4)}
     assert set(rows["id"]) == believed
     few = tables.beliefs(**how, few=1)[0]
     part = rows[rows["id"] == few["id"][0]].reset_index(drop=True)
