@@ -1,11 +1,13 @@
-"""Ways of ordering the passages of a question beside each other, for chapters 7 and 8: quality with intervals, gains, claims.
+"""Ways of ordering the passages of a question beside each other, for chapters 7 and 8: quality, gains, what is kept of them, claims.
 
 tables = {metric: by_way(said, metric) for metric in METRICS}      # said: as `measures.moi.answered` returns it
 compared(tables, METRICS, {"k tokens": price}, ways=ways)
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ from rag_utils.retrieve import Run
 
 AVERAGE, ORACLE, VOTES = "average order", "oracle", "self-consistency"
 Tables = Mapping[str, pd.DataFrame]  # metric -> as `by_way`
+Gaps = Mapping[Hashable, stats.Difference]  # by the title of each, or what else names it
 
 
 def companion_passages(questions: Sequence[Question], size: int) -> tuple[Shown, Run]:
@@ -46,8 +49,7 @@ def tau(one: Sequence[int], other: Sequence[int]) -> float:
 def by_way(said: pd.DataFrame, metric: str) -> pd.DataFrame:
     """One row per question, one column per way of ordering its passages (the condition): the mean of the metric over the way's orders.
 
-    The cyclic orders, which put each passage in each place once, are called "average order"; the last column, "oracle", is the best of all
-    orders that the question was asked with.
+    Cyclic orders, which put each passage in each place once, are the "average order"; "oracle" is the best of all orders of the question.
 
     >>> said = pd.DataFrame({"id": ["q", "q", "q"], "condition": ["MoI", "cyclic", "cyclic"], "exact_match": [0.5, 1.0, 0.0]})
     >>> by_way(said, "exact_match").loc["q"].to_dict()
@@ -59,48 +61,102 @@ def by_way(said: pd.DataFrame, metric: str) -> pd.DataFrame:
     return wide.rename(columns={CYCLIC: AVERAGE}).assign(**{ORACLE: best}).rename_axis(columns=None)
 
 
-def compared(
-    tables: Tables, metrics: Mapping, first: Mapping, *, ways: Sequence[str], against="exact_match", seed=0, **resamples
-) -> pd.DataFrame:
-    """Quality of each way that is in the tables, and its gain over the average order in the metric `against`, questions paired.
+def compared(tables: Tables, metrics: Mapping, first: Mapping, *, ways, gain="EM gain", **again) -> pd.DataFrame:
+    """Quality of each way that is in the tables, and its gain over the average order in exact match, questions paired.
 
     metrics : metric -> title of its column
     first   : title -> way -> what is shown before them
-    returns : one row per way, columns as named, "TITLE gain", Holm (p of the gain, adjusted for the ways; the oracle looks at the answers
-              and is not tested) and n
+    again   : resamples and rng of the intervals
+    returns : one row per way, columns as named, `gain`, its p by Holm (not of the oracle, which looks at the answers) and n
     """
-    table, again = tables[against], {"rng": seed, **resamples}
+    table = tables["exact_match"]
     gaps = {way: stats.paired_difference(table[way], table[AVERAGE], **again) for way in ways if way in table}
     adjusted = holm({way: gap for way, gap in gaps.items() if way not in (AVERAGE, ORACLE)})
     rows = {}
     for way, gap in gaps.items():
         row = {title: shown.get(way, "–") for title, shown in first.items()}
         row |= {title: f"{stats.mean_interval(tables[metric][way], **again)}" for metric, title in metrics.items()}
-        row[f"{metrics[against]} gain"] = "–" if way == AVERAGE else f"{gap:+.2f}"
+        row[gain] = "–" if way == AVERAGE else f"{gap:+.2f}"
         rows[way] = row | {"Holm": f"{adjusted[way].p_value:.3f}" if way in adjusted else "–", "n": gap.n}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("order by")
 
 
-def claims(
-    gaps: Mapping[str, stats.Difference], published: Mapping[str, str | None], *, unparsed: int | None = None
-) -> pd.DataFrame:
+def best_first(said: pd.DataFrame, metrics: Mapping[str, str], **again) -> pd.DataFrame:
+    """`compared` of all ways, the best in exact match first, after the mean reciprocal rank of gold."""
+    tables = {metric: by_way(said, metric) for metric in (*metrics, "gold")}
+    ways = tables["exact_match"].mean().sort_values(ascending=False, kind="stable").index
+    ranks = tables["gold"].mean().drop([VOTES, ORACLE], errors="ignore").map("{:.2f}".format)
+    return compared(tables, metrics, {"gold": ranks}, ways=ways, gain="difference", **again)
+
+
+def differences(tables: Tables, metrics: Mapping, pairs: Sequence[tuple[str, str]], **again) -> pd.DataFrame:
+    """Paired differences of two ways in every metric, p values adjusted for all together; pairs with a way in no table are left out."""
+    gaps = {
+        (pair, title): stats.paired_difference(*(tables[metric][way] for way in pair), **again)
+        for pair, (metric, title) in product(pairs, metrics.items())
+        if set(pair) <= set(tables[metric])
+    }
+    rows = defaultdict(dict)
+    for (pair, title), gap in holm(gaps).items():
+        rows[pair] |= {title: f"{gap:+.2f}", f"Holm, {title}": f"{gap.p_value:.3f}"}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["first", "second"])
+
+
+def retained(part, whole, base, **again) -> tuple[stats.Difference, stats.Estimate | None]:
+    """The gain of `whole` over `base`, and how much of it is kept by `part`: the ratio of the two mean gains (MoI, Tables 4, 5 and 6).
+
+    part, whole, base : (n,) arrays about the same questions, higher is better
+    returns           : the share may be below 0 or above 1; None, as nothing is to keep, where the gain's interval is not above 0
+
+    >>> gain, share = retained(*np.array([[0.5, 0.5, 0.5, 0.5], [1.0, 1.0, 0.5, 1.0], [0.0, 0.0, 0.0, 0.5]]))
+    >>> round(share.value, 2), retained(*np.array([[1, 0], [1, 0], [0, 1]]))[1]
+    (0.5, None)
+    """
+    gain = stats.paired_difference(whole, base, **again)
+    if gain.low <= 0:
+        return gain, None
+    return gain, stats.statistic_interval(lambda a, b: a.mean() / b.mean(), part - base, whole - base, **again)
+
+
+def shares(tables: Tables, metrics: Mapping, kept: Sequence[tuple[str, str, str]], **again) -> pd.DataFrame:
+    """`retained` over the average order in every metric, by (title, part, whole); those with a way in no table are left out."""
+    rows = defaultdict(dict)
+    for (title, part, whole), (metric, name) in product(kept, metrics.items()):
+        if {part, whole} <= set(tables[metric]):
+            gain, share = retained(*(tables[metric][way] for way in (part, whole, AVERAGE)), **again)
+            rows[title][f"gain, {name}"] = f"{gain:+.2f}"
+            rows[title][f"kept, {name}"] = "undefined" if share is None else f"{share}"
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def not_dominated(cost: Sequence[float], quality: Sequence[float]) -> list[bool]:
+    """Which ways are on the frontier: no other is at least as good and at most as costly, and better in one of the two.
+
+    >>> not_dominated([1, 2, 3, 3], [0.5, 0.4, 0.7, 0.6])
+    [True, False, True, False]
+    """
+    points = list(zip(cost, quality, strict=True))
+    return [not any(c <= a and q >= b and (c, q) != (a, b) for c, q in points) for a, b in points]
+
+
+def claims(gaps: Gaps, published: Mapping[str, str | None], *, unparsed: int | None = None) -> pd.DataFrame:
     """Differences that the paper says are above 0, in points, beside what it prints; ValueError if the titles differ.
 
-    published : title -> what is printed; a row with None has no verdict. Verdicts stand on p values adjusted by Holm for the others
+    published : title -> what is printed; None: no verdict. Verdicts stand on p values adjusted by Holm for the rows that have one
     unparsed  : empty replies behind the table, None if no reply had to be read
     """
-    if set(gaps) != set(published):
-        raise ValueError(f"differences and printed values must have the same titles, got {set(gaps) ^ set(published)}")
+    if odd := set(gaps) ^ set(published):
+        raise ValueError(f"differences and printed values must have the same titles, got {odd}")
     told = holm({title: gap for title, gap in gaps.items() if published[title] is not None})
     how, rows = {"direction": "+", "same_model": False, "same_data": False}, []
-    for title, gap in (gaps | told).items():
+    for title, gap in {**gaps, **told}.items():
         verdict = report.claim_verdict(gap, **how) if title in told else None
         shown = {"published": published[title], "verdict": verdict, "unparsed": unparsed, "scale": 100, "digits": 1}
         rows.append(report.Comparison(title, estimate=gap, **shown))
     return report.comparison_table(rows)
 
 
-def holm(gaps: Mapping[str, stats.Difference]) -> dict[str, stats.Difference]:
+def holm(gaps: Gaps) -> Gaps:
     """The same differences with p values adjusted for all of them."""
     adjusted = stats.holm([gap.p_value for gap in gaps.values()]) if gaps else []
     return {title: replace(gap, p_value=float(p)) for (title, gap), p in zip(gaps.items(), adjusted, strict=True)}

@@ -1,23 +1,107 @@
-"""What chapter 8 keeps as numbers: a teacher's and an agent's scores, costs, rankings, a student's scores, HotpotQA, how kappa varies."""
+"""MoI made cheaper, in chapter 8: fewer orders, shorter orders, another agent, a student. How each ranks, what it costs, what is kept.
+
+sets = proposed(ids, 5, prefix=3, lengths=lengths)
+table = saliencies(reader, questions, shown, sets, prompt=prompt, prior=False)     # rag_utils.measures.moi
+each_way(table, {3: a}, size=5)                                                    # one ranking per question and way
+"""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
 import pandas as pd
 
 from experiments import asking, benchmarks
-from experiments.moi_cheaper import savings
 from experiments.moi_cheaper.preference import load_student, passage_scores, vectors
 from experiments.orders import companion_passages, lengths
 from experiments.table import FOLDER, kept, table
-from rag_utils import data, judge, kappa, prompts, retrieve
+from rag_utils import data, judge, kappa, moi, prompts, retrieve
+from rag_utils.base import checks
 from rag_utils.data import Question
-from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED, SHORT, Orders, Shown, answered, propose, ranked, saliencies
+from rag_utils.engine import tree
+from rag_utils.lm import LanguageModel
+from rag_utils.measures import moi as measure
+from rag_utils.measures.moi import ALONE, CYCLIC, FULL, PRUNED, SHORT, VARIABLE, Sets, Shown
+from rag_utils.prompts import Prompt
 from rag_utils.retrieve import Run
 
 CHAPTER = "08_moi_cheaper"
 WEIGHTS = FOLDER / CHAPTER / "student.safetensors"
+WAYS = {  # name -> (set of orders, how utilities are found from their scores)
+    "3N random": (FULL, "fit"),
+    "N cyclic": (CYCLIC, "fit"),
+    "fixed": (SHORT, "fit"),
+    "variable": (VARIABLE, "fit"),
+    "3N pruned": (PRUNED, "fit"),
+    "fixed calibrated": (SHORT, "calibrated"),
+    "variable calibrated": (VARIABLE, "calibrated"),
+    "QG": (ALONE, "calibrated"),
+}
+
+
+def proposed(ids: Sequence[str], size: int, *, prefix: int, lengths: Mapping | None = None, seed: int = 0) -> Sets:
+    """The sets of orders of MoI's Table 6 (sections 3.2 and 3.3.1), by name; of random orders there are 3 N.
+
+    lengths : per question id how many passages its "cyclic variable" orders show, see `moi.prefix_length`; None leaves them out
+    """
+    shown = {FULL: size, PRUNED: prefix, CYCLIC: size, SHORT: prefix, ALONE: 1}
+    return measure.propose(ids, size, shown | ({VARIABLE: lengths} if lengths else {}), drawn=3 * size, seed=seed)
+
+
+def set_of(condition: str) -> str | None:
+    """The set of orders behind a way, None where no order was read to find it."""
+    return WAYS.get(condition.removeprefix("agent "), (None,))[0]
+
+
+def calibration(scores: pd.DataFrame, lengths: Sequence[int], *, size: int) -> dict[int, np.ndarray]:
+    """One position for all questions by length of the orders, which is below size, from the scores of the sets "pruned LENGTH"."""
+    known = {checks.whole("lengths", n, most=size - 1): measure.problems(scores, f"{PRUNED} {n}") for n in lengths}
+    return {length: measure.pooled_position(list(each.values()), size)[0] for length, each in known.items()}
+
+
+def each_way(scores: pd.DataFrame, positions: Mapping[int, np.ndarray], *, size: int, seed: int = 0) -> pd.DataFrame:
+    """The ranking of each question by each of WAYS whose orders were read: columns id, condition (the way), order, identified.
+
+    scores    : as `measures.moi.saliencies` returns them; the factor of the passages is left out
+    positions : by length of the orders, for the calibrated ways
+    """
+    parts, known = [], {1: np.ones(1), **positions}
+    for way, (name, how) in WAYS.items():
+        if (scores["condition"] == name).any():
+            if how == "fit":
+                part = measure.fitted(scores, name, size=size, starts=4, seed=seed)
+            else:
+                part = measure.calibrated(scores, name, known, size=size)
+            parts.append(part.assign(condition=way)[["id", "condition", "order", "identified"]])
+    return pd.concat(parts, ignore_index=True)
+
+
+def by_score(scores: pd.DataFrame) -> pd.DataFrame:
+    """Columns id, condition, order: the rankings that `preference.passage_scores` give, equal ones in the retriever's order."""
+    each = scores.sort_values("rank", kind="stable").groupby(["id", "condition"], sort=False)["score"]
+    return each.agg(lambda part: measure.label(moi.rerank(part))).rename("order").reset_index()
+
+
+def tokens_read(
+    reader: LanguageModel, questions: Sequence[Question], shown: Shown, sets: Sets, *, prompt: Prompt
+) -> pd.DataFrame:
+    """What reading the orders of each set costs, without running the model; the paper does not say what a cost is.
+
+    returns : columns id, condition (the set), calls (orders), tokens (of all calls, each read from its beginning) and distinct (tokens
+              that are left if calls which begin alike share the work)
+    """
+    rows, asked = [], {question.id: reader.encode(" " + question.text, context=False) for question in questions}
+    for condition, orders in sets.items():
+        for name, every in orders.items():
+            contexts = [measure.question_context(prompt, [shown[name][place] for place in order]) for order in every]
+            texts = [(*reader.encode(context), *asked[name]) for context in contexts]
+            row = {"id": name, "condition": condition, "calls": len(texts), "tokens": sum(map(len, texts))}
+            rows.append(row | {"distinct": tree.size(tree.prefix_tree(list(dict.fromkeys(texts))))})
+    return pd.DataFrame(rows)
+
+
+# --- what is kept ----------------------------------------------------------------------------------
 
 
 @cache
@@ -28,50 +112,47 @@ def corpus(size: int) -> tuple[dict[str, list[Question]], Shown, Run]:
     return parts, *companion_passages(questions, size)
 
 
-def test_orders(*, size: int, prefix: int, temperature: float, seed: int) -> tuple[dict[str, Orders], dict[str, int]]:
-    """The orders of the test questions, as `savings.proposed`, and the length of each question's variable ones, below size."""
+def test_orders(*, size: int, prefix: int, temperature: float, seed: int) -> tuple[Sets, dict[str, int]]:
+    """The orders of the test questions, as `proposed`, and the length of each question's variable ones, below size."""
     parts, shown, run = corpus(size)
     asked = {question.id: shown[question.id] for question in parts["test"]}
     short = {name: min(size - 1, length) for name, length in lengths(asked, run, temperature=temperature).items()}
-    return savings.proposed(list(asked), size, prefix=prefix, lengths=short, seed=seed), short
+    return proposed(list(asked), size, prefix=prefix, lengths=short, seed=seed), short
 
 
 def scored(*, mode, profile, prompt, sets, size, prefix, seed, few=None) -> tuple[pd.DataFrame, dict]:
     """A reader's scores of 3 N random orders of the dev questions, "pruned LENGTH", and of `prefix` passages of the train ones, "train"."""
     parts, shown, _ = corpus(size)
     train, dev = ([question.id for question in parts[split]][:few] for split in ("train", "dev"))
-    of_dev = {name: int(name.split()[1]) for name in sets if name != "train"}
-    orders = propose(dev, size, of_dev, drawn=3 * size, seed=seed + 2)
+    pruned = {name: int(name.split()[1]) for name in sets if name != "train"}
+    orders = measure.propose(dev, size, pruned, drawn=3 * size, seed=seed + 2)
     if "train" in sets:
-        orders["train"] = propose(train, size, {PRUNED: prefix}, drawn=3 * size, seed=seed + 1)[PRUNED]
+        orders["train"] = measure.propose(train, size, {PRUNED: prefix}, drawn=3 * size, seed=seed + 1)[PRUNED]
     reader, asked = asking.reader(profile, mode), parts["train"] + parts["dev"]
-    rows = saliencies(reader, asked, shown, orders, prompt=prompts.load(prompt), prior=False)
+    rows = measure.saliencies(reader, asked, shown, orders, prompt=prompts.load(prompt), prior=False)
     return rows[["id", "condition", "run", "order", "query"]], asking.facts(reader=reader)
 
 
 def teaching(*, mode, profiles, prompt, size, prefix, seed) -> tuple[dict[str, pd.DataFrame], dict[str, dict]]:
     """The tables of `scored` of the reader, "teacher", and of the agent, and the position that each gives to orders of each length."""
-    wanted = {"reader": list(range(2, size)), "agent": [prefix]}
-    how = {"mode": mode, "prompt": prompt, "size": size, "prefix": prefix, "seed": seed}
-    tables, positions = {}, {}
-    for who, of in wanted.items():
-        sets = [f"{PRUNED} {length}" for length in of] + ["train"] * (who == "reader")
-        name = "teacher" if who == "reader" else who
-        tables[name] = table(CHAPTER, name, scored, profile=profiles[who], sets=sets, **how)
-        positions[who] = savings.calibration(tables[name], of, size=size)
+    how, tables, positions = {"prompt": prompt, "size": size, "prefix": prefix, "seed": seed}, {}, {}
+    for who, name, pruned in (("reader", "teacher", range(2, size)), ("agent", "agent", [prefix])):
+        sets = [f"{PRUNED} {length}" for length in pruned] + ["train"] * (who == "reader")
+        tables[name] = table(CHAPTER, name, scored, mode=mode, profile=profiles[who], sets=sets, **how)
+        positions[who] = calibration(tables[name], pruned, size=size)
     return tables, positions
 
 
 def costs(*, mode, profile, prompt, size, prefix, temperature, seed) -> tuple[pd.DataFrame, dict]:
-    """`savings.costs` of the orders of the test questions."""
+    """`tokens_read` of the orders of the test questions."""
     parts, shown, _ = corpus(size)
     sets, _ = test_orders(size=size, prefix=prefix, temperature=temperature, seed=seed)
     reader = asking.reader(profile, mode, CHAPTER)
-    return savings.costs(reader, parts["test"], shown, sets, prompt=prompts.load(prompt)), asking.facts(reader=reader)
+    return tokens_read(reader, parts["test"], shown, sets, prompt=prompts.load(prompt)), asking.facts(reader=reader)
 
 
 def rankings(*, mode, profiles, prompt, size, prefix, temperature, seed) -> tuple[pd.DataFrame, dict]:
-    """`savings.rankings` of the test questions by the reader and, as "agent WAY", by the agent; profiles: {"reader", "agent"}."""
+    """The test questions ranked `each_way` by the reader and, as "agent WAY", by the agent; profiles: {"reader", "agent"}."""
     parts, shown, _ = corpus(size)
     positions = teaching(mode=mode, profiles=profiles, prompt=prompt, size=size, prefix=prefix, seed=seed)[1]
     sets, _ = test_orders(size=size, prefix=prefix, temperature=temperature, seed=seed)
@@ -81,26 +162,29 @@ def rankings(*, mode, profiles, prompt, size, prefix, temperature, seed) -> tupl
 
 
 def _ranked(readers, questions, shown, sets, positions, prompt, size, seed) -> pd.DataFrame:
-    parts = []
-    for who, reader in readers.items():
-        chosen = sets if who == "reader" else {name: sets[name] for name in (PRUNED, SHORT, ALONE)}
-        rows = saliencies(reader, questions, shown, chosen, prompt=prompt, prior=False)
-        rows = savings.rankings(rows, positions[who], size=size, seed=seed)
-        parts.append(rows.assign(condition=("" if who == "reader" else "agent ") + rows["condition"]))
+    parts, of_agent = [], {name: sets[name] for name in (PRUNED, SHORT, ALONE)}
+    for who, own, before in (("reader", sets, ""), ("agent", of_agent, "agent ")):
+        rows = measure.saliencies(readers[who], questions, shown, own, prompt=prompt, prior=False)
+        rows = each_way(rows, positions[who], size=size, seed=seed)
+        parts.append(rows.assign(condition=before + rows["condition"]))
     return pd.concat(parts, ignore_index=True)
 
 
 def student(*, mode, size, rank, epochs, seed) -> tuple[pd.DataFrame, dict]:
     """`preference.passage_scores` of the test questions by the weights of `training/student.py`; ValueError if they have other settings."""
     taught, facts = load_student(WEIGHTS)
+    how = f"train it anew: python training/student.py --rank {rank} --epochs {epochs} --seed {seed}"
     for name, wanted in {"size": size, "rank": rank, "epochs": epochs, "seed": seed}.items():
         if facts[name] != wanted:
-            how = f"python training/student.py --rank {rank} --epochs {epochs} --seed {seed}"
-            was = f"{WEIGHTS.name} was trained with {name} = {facts[name]}"
-            raise ValueError(f"{was}, not {wanted}; train it anew: {how}")
+            raise ValueError(f"{WEIGHTS.name} was trained with {name} = {facts[name]}, not {wanted}; {how}")
     parts, shown, _ = corpus(size)
     rows = passage_scores(vectors(retrieve.encoder(), parts["test"], shown), taught)
     return rows, facts | {"files": {WEIGHTS.name: hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()}}
+
+
+def shipped_student():
+    """The student whose scores are committed."""
+    return load_student(WEIGHTS, kept(CHAPTER, "student").facts["files"][WEIGHTS.name])[0]
 
 
 def hotpotqa(*, mode, profiles, prompt, questions, orders, max_new_tokens, few=None) -> tuple[pd.DataFrame, dict]:
@@ -109,28 +193,23 @@ def hotpotqa(*, mode, profiles, prompt, questions, orders, max_new_tokens, few=N
     orders  : {"size", "prefix", "seed"}
     returns : columns id, condition, run, order, gold, the answer's scores, unparsable, identified, calls, tokens, distinct
     """
-    size, template = orders["size"], prompts.load(prompt)
+    size, seed, template = orders["size"], orders["seed"], prompts.load(prompt)
     positions = teaching(mode="replay" if few else mode, profiles=profiles, prompt=prompt, **orders)[1]
     readers = {who: asking.reader(profile, mode) for who, profile in profiles.items()}
-    every, shown = benchmarks.benchmark_passages("hotpotqa", questions, size, seed=orders["seed"])
+    every, shown = benchmarks.benchmark_passages("hotpotqa", questions, size, seed=seed)
     asked = every[:few]
-    sets = savings.proposed([question.id for question in asked], size, prefix=orders["prefix"], seed=orders["seed"])
+    sets = proposed([question.id for question in asked], size, prefix=orders["prefix"], seed=seed)
     scores = passage_scores(vectors(retrieve.encoder(), asked, shown), shipped_student())
-    by_reader = _ranked(readers, asked, shown, sets, positions, template, size, orders["seed"])
-    rows = pd.concat([by_reader, savings.by_score(scores)], ignore_index=True)
-    ways = {way: ranked(part) for way, part in rows.groupby("condition", sort=False)}
-    ways |= {savings.RETRIEVER: {one.id: [list(range(size))] for one in asked}, CYCLIC: sets[CYCLIC]}
-    said = answered(readers["reader"], asked, shown, ways, prompt=template, max_new_tokens=max_new_tokens)
+    by_reader = _ranked(readers, asked, shown, sets, positions, template, size, seed)
+    rows = pd.concat([by_reader, by_score(scores)], ignore_index=True)
+    ways = {way: measure.ranked(part) for way, part in rows.groupby("condition", sort=False)}
+    ways |= {"retriever": {one.id: [list(range(size))] for one in asked}, CYCLIC: sets[CYCLIC]}
+    said = measure.answered(readers["reader"], asked, shown, ways, prompt=template, max_new_tokens=max_new_tokens)
     said = said.drop(columns="reply").merge(rows.drop(columns="order"), on=["id", "condition"], how="left")
-    price = savings.costs(readers["reader"], asked, shown, sets, prompt=template).rename(columns={"condition": "set"})
-    said = said.assign(set=said["condition"].map(savings.set_of)).merge(price, on=["id", "set"], how="left")
+    price = tokens_read(readers["reader"], asked, shown, sets, prompt=template).rename(columns={"condition": "set"})
+    said = said.assign(set=said["condition"].map(set_of)).merge(price, on=["id", "set"], how="left")
     facts = asking.facts(**readers) | {"questions": len(asked), **benchmarks.source("hotpotqa")}
     return said.drop(columns="set"), facts
-
-
-def shipped_student():
-    """The student whose scores are committed."""
-    return load_student(WEIGHTS, kept(CHAPTER, "student").facts["files"][WEIGHTS.name])[0]
 
 
 def verdicts() -> pd.DataFrame:
@@ -138,18 +217,16 @@ def verdicts() -> pd.DataFrame:
     says = pd.read_csv(judge.COEFFICIENTS.with_name("evouna_nq.csv"))
     for system in benchmarks.SYSTEM_TITLES:
         marks = says[[f"judge_{system}", f"verdict_{system}", f"lexical_{system}"]]
-        says.loc[marks.isna().any(axis=1), [f"verdict_{system}"]] = np.nan
+        says.loc[marks.isna().any(axis=1), f"verdict_{system}"] = np.nan
         says[f"judged_{system}"] = (says[f"judge_{system}"] >= judge.THRESHOLD).astype(int)
     return says
 
 
 def kappa_coverage(*, mode, judged, seed) -> pd.DataFrame:
     """`coverage` of the judge's kappa for ChatGPT, from samples of all answers and of those that all other systems got right."""
-    says, system, parts = verdicts(), "chatgpt", []
-    others = says[[f"verdict_{name}" for name in benchmarks.SYSTEM_TITLES if name != system]].min(axis=1)
-    for title, chosen in (("all", others.notna()), ("easy", others == 1)):
-        rows = says[chosen & says[f"verdict_{system}"].notna()]
-        pair = (rows[f"{rater}_{system}"].astype(int) for rater in ("verdict", "judged"))
-        part = kappa.coverage(*pair, judged, seed=seed)
+    says, parts = verdicts().dropna(subset="verdict_chatgpt"), []
+    others = says[[f"verdict_{name}" for name in benchmarks.SYSTEM_TITLES if name != "chatgpt"]].min(axis=1)
+    for title, rows in (("all", says[others.notna()]), ("easy", says[others == 1])):
+        part = kappa.coverage(rows["verdict_chatgpt"].astype(int), rows["judged_chatgpt"], judged, seed=seed)
         parts.append(part.assign(id=title + "-" + part["id"], condition=title))
     return pd.concat(parts, ignore_index=True)

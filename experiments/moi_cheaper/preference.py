@@ -1,11 +1,8 @@
 """Preference distillation: a cheap student learns which orders of the passages a teacher prefers.
 
-The teacher's scores of some random orders of a question, and the student's scores of the same orders, are each turned into a distribution
-by a softmax; what is minimised is how far the student's is from the teacher's (`preference_loss`). Two students:
-
-* a language model of any size with a low-rank adapter, the paper's: `training/preference.py`;
-* `Student`, which reads no text but the frozen embeddings of question and passages: an order scores sum_j a_j u_pi[j], with u a bilinear
-  form of the embeddings that begins as their cosine, and one position a for all questions: `training/student.py`.
+The scores that both give to some random orders of a question become distributions by a softmax; what is minimised is how far the student's
+is from the teacher's (`preference_loss`). The paper's student is a language model with a low-rank adapter, `training/preference.py`.
+`Student` reads no text but the frozen embeddings of question and passages, and is taught by `training/student.py`.
 """
 
 import hashlib
@@ -19,7 +16,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
-from rag_utils.base import checks
 from rag_utils.data import Question
 from rag_utils.measures.moi import Shown
 from rag_utils.retrieve import Encoder, remembering
@@ -28,13 +24,13 @@ SCALE = 10.0  # by which cosines are multiplied at the beginning, to be of the s
 Vectors = Mapping[str, tuple[np.ndarray, np.ndarray]]  # question id -> embeddings: question (d,), passages (N, d)
 
 
-def preference_loss(student, teacher, *, temperature: float = 1.0) -> torch.Tensor:
+def preference_loss(student, teacher) -> torch.Tensor:
     """KL divergence of the student's distribution over orders from the teacher's, mean over the questions: a scalar, nats, with gradient.
 
     student, teacher : (orders,) or (questions, orders) scores; what is added to all scores of a question plays no part
-    temperature      : above 0; both scores are divided by it. The paper names none
-    raises           : ValueError if shapes differ, there are fewer than 2 orders, a score is not finite or temperature is out of range
-    source           : MoI, section 3.3.2 and Fig. 5, which do not say over which of the two; here the teacher, as in Hinton et al. 2015
+    raises           : ValueError if shapes differ, there are fewer than 2 orders or a score is not finite
+    source           : MoI, section 3.3.2 and Fig. 5, which do not say over which of the two; here the teacher, as in Hinton et al. 2015.
+                       A temperature, which the paper does not name, would divide both scores
 
     >>> teacher = torch.log(torch.tensor([1 / 4, 3 / 4]))
     >>> round(preference_loss(torch.tensor([5.0, 5.0]), teacher).item(), 4)   # 1/4 log 1/2 + 3/4 log 3/2
@@ -46,16 +42,14 @@ def preference_loss(student, teacher, *, temperature: float = 1.0) -> torch.Tens
         raise ValueError(f"student and teacher must be scores of the same 2 or more orders; got {got}")
     if not (torch.isfinite(student).all() and torch.isfinite(teacher).all()):
         raise ValueError("scores must be finite; got NaN or infinity")
-    checks.number("temperature", temperature, above=0)
-    wanted = torch.log_softmax(teacher.to(student.dtype) / temperature, dim=-1)
-    said = torch.log_softmax(student / temperature, dim=-1)
+    wanted, said = torch.log_softmax(teacher.to(student.dtype), dim=-1), torch.log_softmax(student, dim=-1)
     return (wanted.exp() * (wanted - said)).sum(dim=-1).mean()
 
 
 class Student(torch.nn.Module):
     """A worth of each passage, at first SCALE times its cosine, and a position for orders of one length, at first all places alike.
 
-    rank : columns that are learned on each side
+    The worth is a bilinear form of the embeddings, with `rank` columns learned on each side; the position is one for all questions.
     """
 
     def __init__(self, size: int, length: int, *, rank: int = 8):
@@ -106,7 +100,7 @@ def vectors(encode: Encoder, questions: Sequence[Question], shown: Shown) -> Vec
 
 
 def passage_scores(embedded: Vectors, student: Student) -> pd.DataFrame:
-    """What the encoder's own cosine and a student make of each passage: columns id, condition ("cosine" or "student"), rank, score."""
+    """What the encoder's own cosine and a student make of each passage: columns id, condition ("cosine", "student"), rank, score."""
     return pd.DataFrame(
         {"id": name, "condition": who, "rank": place, "score": float(score)}
         for name, (asked, passages) in embedded.items()

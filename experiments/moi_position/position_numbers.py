@@ -1,6 +1,6 @@
-"""What chapter 7 keeps as numbers: orders read and answered on benchmarks and with ten passages, fits, one-by-one rankings, simulations."""
+"""What chapter 7 keeps as numbers: orders read and answered, fits, one-by-one rankings, simulations; and its tables of answers by order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -8,19 +8,20 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 from experiments import asking, benchmarks
-from experiments.moi_position.position_tables import reversed_orders, with_gold
-from experiments.moi_position.rerankers import from_saliencies, sequential, votes
-from experiments.orders import companion_passages
+from experiments.moi_position.rerankers import from_saliencies, reversed_orders, sequential, votes, with_gold
+from experiments.orders import VOTES, companion_passages
 from experiments.table import table
-from rag_utils import data, moi, prompts
+from rag_utils import answers, data, moi, prompts, stats
 from rag_utils.data import Question
-from rag_utils.lm import LanguageModel
+from rag_utils.lm import LanguageModel, word_log_likelihoods
 from rag_utils.measures import moi as measure
-from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED
+from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED, Orders, Shown, parse
+from rag_utils.prompts import Prompt
 
 CHAPTER = "07_moi_position"
 SIZE, PREFIX = 5, 3  # passages of a simulated problem, and those that a pruned order shows
-KINDS = ("random full", "cyclic", "cyclic pruned", "pruned", "pruned, too few", "pruned, equal")
+# of random orders there are 3 N, N of "too few"; "equal" are the utilities
+KINDS = ("random full", "cyclic", "cyclic pruned", "pruned", "pruned too few", "pruned equal")
 SPLITS = {"single": ("test",), "bridge": ("test", "train"), "comparison": ("test", "train")}
 
 
@@ -42,11 +43,9 @@ def orders_read(
 ) -> tuple[pd.DataFrame, dict]:
     """Saliencies of each passage alone and of pruned random orders and, with `max_new_tokens`, the answers to each method's order.
 
-    dataset   : as in `benchmarks.benchmark_passages`, with the number of questions; "companion" with {type: number}, "spread" among them if
-                only so many of them are asked
-    orders    : {"size", "prefix", "drawn", "seed"}
-    returns   : rows as of `saliencies` and of `answered`, the latter with condition "answer METHOD" and without the reply. The answers to
-                cyclic orders stand for the average order
+    dataset : as in `benchmarks.benchmark_passages`, with the number of questions; "companion" with {type: number} and, for fewer, "spread"
+    orders  : {"size", "prefix", "drawn", "seed"}
+    returns : rows as of `saliencies` and of `answered`, the latter with condition "answer METHOD" and without the reply
     """
     return _read(asking.reader(profile, mode), prompt, dataset, questions, orders, max_new_tokens, few)
 
@@ -85,16 +84,12 @@ def rows_of(entry: Mapping, *, mode: str, profile: str, prompt: str) -> pd.DataF
 
 
 def fits(*, mode, profile, prompt, entries, starts, seed) -> tuple[pd.DataFrame, dict]:
-    """Every question of every entry fitted twice, without the passages' factor (run 0) and with it (run 1).
-
-    entries : list of {"title", "table"} and further settings, as in `rows_of`
-    """
+    """Every question of every entry, as in `rows_of`, fitted twice: without the passages' factor (run 0) and with it (run 1)."""
     rows = []
     for entry in entries:
-        read = rows_of(entry, mode=mode, profile=profile, prompt=prompt)
-        how = {"size": entry["orders"]["size"], "starts": starts, "seed": seed}
+        read, size = rows_of(entry, mode=mode, profile=profile, prompt=prompt), entry["orders"]["size"]
         for prior in (False, True):
-            fit = measure.fitted(read, PRUNED, prior=prior, **how)
+            fit = measure.fitted(read, PRUNED, size=size, prior=prior, starts=starts, seed=seed)
             rows.append(fit.assign(condition=entry["title"], run=int(prior)))
     return pd.concat(rows, ignore_index=True), asking.facts(reader=asking.reader(profile, mode, CHAPTER))
 
@@ -114,75 +109,147 @@ def one_by_one(*, mode, profile, prompt, questions, size, few=None) -> tuple[pd.
 def without_noise(*, mode, times, seed) -> pd.DataFrame:
     """Problems without noise: does a fit find the ranking, and does it say whether it could? `mode` changes nothing.
 
-    returns : columns id, condition (one of KINDS; of random orders there are 3 N, N of "too few"; "equal" are the utilities), identified,
-              right and opposite (0 or 1: the ranking is the true one, is its reverse)
+    returns : columns id, condition (one of KINDS), identified, right and opposite (0 or 1: the ranking is the true one, is its reverse)
     """
     rows = []
     for kind, number in product(KINDS, range(times)):
         rng = np.random.default_rng([seed, number])
-        utility = np.ones(SIZE) if kind == "pruned, equal" else rng.normal(size=SIZE)
-        prefix = None if kind in ("random full", "cyclic") else PREFIX
-        if kind.startswith("cyclic"):
+        utility = np.ones(SIZE) if "equal" in kind else rng.normal(size=SIZE)
+        prefix = PREFIX if "pruned" in kind else None
+        if "cyclic" in kind:
             orders = moi.cyclic_orders(SIZE, prefix=prefix)
         else:
             orders = moi.random_orders(SIZE, SIZE if "few" in kind else 3 * SIZE, prefix=prefix, rng=rng)
         position = rng.dirichlet(np.full(orders.shape[1], 3.0))
         fit = moi.fit(orders, moi.predict(orders, position, utility), SIZE, starts=4, rng=rng)
         tau = _tau(fit.utility, utility)
-        row = {"id": f"p{number}", "condition": kind.replace(",", ""), "identified": int(fit.identified)}
+        row = {"id": f"p{number}", "condition": kind, "identified": int(fit.identified)}
         rows.append(row | {"right": int(tau > 0.999), "opposite": int(tau < -0.999)})
     return pd.DataFrame(rows)
 
 
 def with_noise(*, mode, noises, times, seed) -> pd.DataFrame:
-    """`recovered` at each noise, the position falling and rising; `mode` changes nothing."""
-    parts = []
-    for run, (noise, rising) in enumerate(product(noises, (False, True))):
-        rows = recovered(noise, rising=rising, times=times, seed=seed)
-        parts.append(rows.assign(noise=noise, rising=int(rising), run=run))
-    return pd.concat(parts, ignore_index=True)
+    """Problems with noise, the position falling and rising: Kendall's tau of each way's utilities with the true ones.
 
-
-def recovered(noise: float, *, rising: bool, dev: int = 14, times: int = 12, seed: int = 0) -> pd.DataFrame:
-    """Problems with noise and known truth: Kendall's tau of each way's utilities with the true ones.
-
-    noise   : standard deviation of the error of a score, in standard deviations of the scores without it
-    rising  : whether the position coefficients rise toward the question or fall
-    returns : columns id, condition (the way) and tau; 12 orders, but for "calibrated" N pruned cyclic ones and a position from `dev` other
-              problems with 12 pruned random orders each. How often a fit begins anew hangs on rounding: it draws no problem
+    noises  : standard deviations of the error of a score, in standard deviations of the scores without it
+    returns : columns id, condition (the way), tau, noise, rising (0 or 1) and run; 12 orders, for "calibrated" N pruned cyclic ones
     """
-    rng = np.random.default_rng([seed, int(rising), int(1000 * noise)])
+    return pd.DataFrame(
+        {"id": f"p{number}", "condition": way, "tau": tau, "noise": noise, "rising": rising, "run": run}
+        for run, (noise, rising) in enumerate(product(noises, (0, 1)))
+        for number, taus in enumerate(_recovered(noise, rising, times, seed))
+        for way, tau in taus.items()
+    )
+
+
+def _recovered(noise: float, rising: int, times: int, seed: int) -> Iterator[dict[str, float]]:
+    """Tau by way, problem after problem. How often a fit begins anew hangs on rounding, so fits have a generator of their own."""
+    rng = np.random.default_rng([seed, rising, int(1000 * noise)])
     slope = np.linspace(1, 3, SIZE) if rising else np.linspace(3, 1, SIZE)
-    long, short = slope / slope.sum(), np.interp(np.linspace(0, SIZE - 1, PREFIX), np.arange(SIZE), slope)
-    short = short / short.sum()
+    short = np.interp(np.linspace(0, SIZE - 1, PREFIX), np.arange(SIZE), slope)
+    long, short = slope / slope.sum(), short / short.sum()
 
     def observed(orders, position):
         utility = rng.normal(size=SIZE)
         scores = moi.predict(orders, position, utility)
         return utility, scores + rng.normal(scale=noise * scores.std(), size=len(scores))
 
-    others = (moi.random_orders(SIZE, 12, prefix=PREFIX, rng=rng) for _ in range(dev))
+    others = (moi.random_orders(SIZE, 12, prefix=PREFIX, rng=rng) for _ in range(14))  # problems for the position
     position, _ = measure.pooled_position([(orders, observed(orders, short)[1]) for orders in others], SIZE, seed=seed)
-    rows = []
+    cyclic = moi.cyclic_orders(SIZE, prefix=PREFIX)
     for number in range(times):
         full, pruned = moi.random_orders(SIZE, 12, rng=rng), moi.random_orders(SIZE, 12, prefix=PREFIX, rng=rng)
-        cyclic, tau = moi.cyclic_orders(SIZE, prefix=PREFIX), {}
         utility, scores = observed(full, long)
-        alone = utility + rng.normal(scale=1.0, size=SIZE)
-        how = {"starts": 2, "rng": [seed, number]}
-        for way, sign in (("free", "free"), ("decreasing", "decreasing position"), ("pointwise", "pointwise prior")):
-            pointwise = alone if way == "pointwise" else None
-            fit = moi.fit(full, scores, SIZE, sign=sign, pointwise=pointwise, **how)
-            tau[f"full {way}"] = _tau(fit.utility, utility)
+        alone, taus, begin = utility + rng.normal(size=SIZE), {}, [seed, number]
+        for sign in moi.SIGNS:
+            pointwise = alone if sign == "pointwise prior" else None
+            fit = moi.fit(full, scores, SIZE, sign=sign, pointwise=pointwise, starts=2, rng=begin)
+            taus[f"full {sign.split()[0]}"] = _tau(fit.utility, utility)
         utility, scores = observed(pruned, short)
-        tau["pruned"] = _tau(moi.fit(pruned, scores, SIZE, **how | {"starts": 4}).utility, utility)
+        taus["pruned"] = _tau(moi.fit(pruned, scores, SIZE, starts=4, rng=begin).utility, utility)
         utility, scores = observed(cyclic, short)
-        tau["calibrated"] = _tau(moi.solve_utility(cyclic, scores, SIZE, position), utility)
-        rows += [{"id": f"p{number}", "condition": way, "tau": value} for way, value in tau.items()]
-    return pd.DataFrame(rows)
+        yield taus | {"calibrated": _tau(moi.solve_utility(cyclic, scores, SIZE, position), utility)}
 
 
 def _tau(guess: np.ndarray, truth: np.ndarray) -> float:
     """Kendall's tau, 0 where one of them is constant."""
-    constant = np.ptp(guess) < 1e-9 or np.ptp(truth) < 1e-9
-    return 0.0 if constant else float(kendalltau(guess, truth).statistic)
+    return float(np.nan_to_num(kendalltau(guess, truth).statistic))
+
+
+# --- answers and first tokens by order -------------------------------------------------------------
+
+
+def by_place(said: pd.DataFrame, metric: str, **again) -> pd.DataFrame:
+    """The mean of a metric by the place 1, 2, ... of the first gold passage, each order of a question counted once.
+
+    returns : columns value, low, high, n (orders); the interval draws questions
+    """
+    placed = said[said["gold"] > 0].drop_duplicates(["id", "order"])
+    parts = placed.groupby((1 / placed["gold"]).round().astype(int).rename("place of gold"))
+    means = {place: vars(stats.mean_interval(part[metric], groups=part["id"], **again)) for place, part in parts}
+    return pd.DataFrame.from_dict(means, orient="index").drop(columns="undefined").rename_axis("place of gold")
+
+
+def same_replies(said: pd.DataFrame) -> pd.DataFrame:
+    """How often two orders of a question get the same reply, by the one place in which they agree and the passage that they show there.
+
+    said    : rows of `measures.moi.answered`, of orders of one length or ValueError; an order of a question counts once
+    returns : rows (id, passage), columns 1, 2, ...: the share of same replies, in normalised form, among the pairs of orders that show this
+              passage in that place and agree in no other; "nowhere": of those that agree in none. NaN where there is no pair
+    source  : ours, beside MoI, eq. 11. The passage is held equal since rankings put the gold one first, and orders may be alike for that
+
+    >>> said = pd.DataFrame({"id": "q", "condition": "MoI", "order": ["0-1-2", "0-2-1", "2-0-1"], "reply": ["Rome", "rome.", "Bonn"]})
+    >>> same_replies(said).loc[("q", 0)].to_dict()
+    {'nowhere': 0.0, 1: 1.0, 2: nan, 3: nan}
+    """
+    each = said[said["condition"] != VOTES].drop_duplicates(["id", "order"])
+    if len(lengths := {len(parse(order)) for order in each["order"]}) != 1:
+        raise ValueError(f"orders must be of one length, got lengths {sorted(lengths)}")
+    shares = {}
+    for name, part in each.groupby("id", sort=False):
+        orders, replies = np.array([*map(parse, part["order"])]), part["reply"].map(answers.normalize).to_numpy()
+        one, other = np.triu_indices(len(orders), 1)
+        agree, equal = orders[one] == orders[other], replies[one] == replies[other]
+        once = agree & (agree.sum(axis=1, keepdims=True) == 1)
+        for passage in range(orders.shape[1]):
+            here = once & (orders[one] == passage)
+            groups = {"nowhere": ~agree.any(axis=1), **dict(enumerate(here.T, 1))}
+            shares[name, passage] = {at: equal[rows].mean() if rows.any() else np.nan for at, rows in groups.items()}
+    return pd.DataFrame.from_dict(shares, orient="index").rename_axis(["id", "passage"])
+
+
+def first_tokens(
+    reader: LanguageModel, questions: Sequence[Question], shown: Shown, orders: Orders, replies: dict, *, prompt: Prompt
+) -> dict[str, np.ndarray]:
+    """How likely each order makes the first tokens of some replies (MoI, appendix B and eq. 11: of the whole vocabulary).
+
+    returns : per question id (orders, tokens + 1), rows of sum 1; the last column is what is left for all other tokens
+    """
+    tables = {}
+    for question in questions:
+        tokens = dict.fromkeys(reader.encode(" " + said, context=False)[0] for said in replies[question.id] if said)
+        passages = [[shown[question.id][place].text for place in order] for order in orders[question.id]]
+        texts = [prompt.fill(question=question.text, documents=documents) for documents in passages]
+        known = np.exp(word_log_likelihoods(reader, texts, [reader.tokenizer.decode([token]) for token in tokens]))
+        tables[question.id] = np.hstack([known, np.maximum(0, 1 - known.sum(axis=1, keepdims=True))])
+    return tables
+
+
+def distances(probabilities: Mapping[str, np.ndarray], orders: Orders) -> pd.DataFrame:
+    """The L1 distance of the `first_tokens` of every two different orders of a question (MoI, eq. 11 and Fig. 7), by bounds of ours.
+
+    returns : columns id, same_first (both begin with the same passage), distance (0 .. 2, the unnamed tokens as one) and at_most (0 .. 2,
+              as if no unnamed one were likely under both)
+
+    >>> table = distances({"q": np.array([[0.5, 0.5], [0.25, 0.75]])}, {"q": [[0, 1], [1, 0]]})
+    >>> table["distance"].item(), table["at_most"].item()
+    (0.5, 1.5)
+    """
+    rows = []
+    for name, shares in probabilities.items():
+        ranked = [list(order) for order in orders[name]]
+        for i, k in ((i, k) for i in range(len(ranked)) for k in range(i) if ranked[i] != ranked[k]):
+            distance, rest = float(np.abs(shares[i] - shares[k]).sum()), float(shares[[i, k], -1].min())
+            row = {"id": name, "same_first": ranked[i][0] == ranked[k][0]}
+            rows.append(row | {"distance": distance, "at_most": distance + 2 * rest})
+    return pd.DataFrame(rows)

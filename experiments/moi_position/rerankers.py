@@ -1,7 +1,7 @@
 """Who ranks the passages how: from the scores of single passages, one by one, in words; and many rankings joined into one.
 
-A ranking lists the numbers of the passages best first; of two that are equally good the retriever's order decides. Where questions are
-ranked, the result is per question id one order in a list, as `measures.moi.answered` takes it.
+A ranking lists the numbers of the passages best first, equal ones in the retriever's order; of questions it is per id one order in a list,
+as `measures.moi.answered` takes it.
 """
 
 import math
@@ -16,13 +16,12 @@ import pandas as pd
 from experiments.orders import VOTES
 from rag_utils import answers, moi
 from rag_utils.base import checks
+from rag_utils.base.names import check_name
 from rag_utils.data import Question
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import moi as measure
 from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED, Orders, Sets, Shown
 from rag_utils.prompts import Prompt, prompt_text
-
-MOST_FOR_KEMENY = 8  # passages; the search goes through all their rankings
 
 
 def from_saliencies(table: pd.DataFrame, *, size: int, fits: Mapping[str, pd.DataFrame] | None = None, seed=0) -> Sets:
@@ -30,28 +29,25 @@ def from_saliencies(table: pd.DataFrame, *, size: int, fits: Mapping[str, pd.Dat
 
     table   : as `saliencies` returns it, with `prior`, conditions "alone" and "pruned"
     fits    : "MoI" and "MoI, prior", as `fitted` returns them for the pruned orders; None fits them here
-    returns : "retriever"; "random" (one order, drawn from the seed and the question's place in the table); pointwise "QG" (question given
-              the passage), "Bayes saliency" (times the passage's own probability) and "LongLLMLingua"; the "MoI" fits
+    returns : "retriever"; "random", from the seed and the question's place in the table; pointwise "QG" (question given the passage),
+              "Bayes saliency" (times the passage's own probability) and "LongLLMLingua"; the fits
     """
-    orders = {}
-    for number, (name, part) in enumerate(table[table["condition"] == ALONE].groupby("id", sort=False)):
-        scores = {"QG": part["query"], "Bayes saliency": part["query"] + part["passages"]}
-        scores["LongLLMLingua"] = part["information"]
-        orders[name] = {"retriever": [list(range(size))]}
-        orders[name]["random"] = moi.random_orders(size, 1, rng=[seed, number, 2]).tolist()
-        orders[name] |= {way: [moi.rerank(values).tolist()] for way, values in scores.items()}
+    alone = table[table["condition"] == ALONE].set_index("id")
+    scores = {"QG": alone["query"], "Bayes saliency": alone["query"] + alone["passages"]}
+    scores["LongLLMLingua"], ids = alone["information"], alone.index.unique()
+    random = {name: moi.random_orders(size, 1, rng=[seed, i, 2]).tolist() for i, name in enumerate(ids)}
+    ways = {"retriever": {name: [list(range(size))] for name in ids}, "random": random}
+    ways |= {way: {name: [moi.rerank(each[name]).tolist()] for name in ids} for way, each in scores.items()}
     if fits is None:
         how = {"size": size, "starts": 4, "seed": seed}
         fits = {way: measure.fitted(table, PRUNED, prior=way != "MoI", **how) for way in ("MoI", "MoI, prior")}
-    ways = pd.DataFrame.from_dict(orders, orient="index").to_dict()
     return ways | {way: measure.ranked(fit) for way, fit in fits.items()}
 
 
 def sequential(reader: LanguageModel, questions: Sequence[Question], shown: Shown, *, prompt: Prompt) -> Orders:
     """Bayes saliency +: the next passage is the one that, after those already chosen, makes question and passages together likeliest.
 
-    source : MoI, eq. 2 and appendix C (Merth et al. 2024). Deviation: the second factor there is given all N passages, the one in question
-             among them; here it is given those chosen before
+    source : MoI, eq. 2 and appendix C (Merth et al. 2024), where the second factor is given all N passages; here those chosen before
     """
     size = len(shown[questions[0].id])
     chosen: dict[str, list[int]] = {question.id: [] for question in questions}
@@ -72,24 +68,21 @@ def listwise(
     returns : columns id, run, order (in the retriever's numbers) and the repairs of `parse_listwise`
     source  : RankGPT (Sun et al. 2023), in our words; several orders: permutation self-consistency (Tang et al. 2024)
     """
-    keys = [(question, run, order) for question in questions for run, order in enumerate(orders[question.id])]
-    texts = []
-    for question, _, order in keys:
+    texts, rows = [], []
+    asked = [(question, run, order) for question in questions for run, order in enumerate(orders[question.id])]
+    for question, _, order in asked:
         lines = [f"[{i}] {' '.join(shown[question.id][place].text.split())}" for i, place in enumerate(order, 1)]
         texts.append(prompt_text(asker, prompt, question, passages="\n".join(lines)))
-    rows = []
-    for (question, run, order), [said] in zip(keys, asker.generate(texts, max_new_tokens=30), strict=True):
+    for (question, run, order), [said] in zip(asked, asker.generate(texts, max_new_tokens=30), strict=True):
         places, repairs = parse_listwise(said.text, len(order))
-        ranking = measure.label(order[place] for place in places)
-        rows.append({"id": question.id, "run": run, "order": ranking} | repairs)
+        rows.append({"id": question.id, "run": run, "order": measure.label(order[p] for p in places)} | repairs)
     return pd.DataFrame(rows)
 
 
 def parse_listwise(reply: str, n: int) -> tuple[list[int], dict[str, int]]:
     """The ranking in a reply such as "[2] > [3] > [1]" of n passages, numbered from 1, and what had to be repaired in it.
 
-    returns : every passage once, best first; and how many are "missing" (they follow in the retriever's order), "repeated" (the first time
-              counts) and "out_of_range" (left out)
+    returns : every passage once, best first; how many are "missing" (put last), "repeated" (the first counts), "out_of_range" (left out)
     source  : RankGPT (Sun et al. 2023). Deviation: of a reply with a number in square brackets only such numbers count; there every digit
 
     >>> parse_listwise("Of the 4 passages: [3] > [7] > [3]", 4)
@@ -108,14 +101,14 @@ def parse_listwise(reply: str, n: int) -> tuple[list[int], dict[str, int]]:
 def kemeny(rankings) -> np.ndarray:
     """The ranking that disagrees with the given ones on the fewest pairs of passages; of several the first in dictionary order.
 
-    rankings : (m, n) int, each row a permutation of 0 .. n - 1, best first; n at most MOST_FOR_KEMENY, as all are tried
+    rankings : (m, n) int, each row a permutation of 0 .. n - 1, best first; n at most 8, as all rankings are tried
     source   : Kemeny (1959), the centre of permutation self-consistency (Tang et al. 2024)
 
     >>> kemeny([[0, 1, 2], [1, 2, 0], [1, 0, 2]])
     array([1, 0, 2])
     """
     places = _places(rankings)
-    n = checks.whole("passages to be searched", places.shape[1], most=MOST_FOR_KEMENY)
+    n = checks.whole("passages to be searched", places.shape[1], most=8)
     against = (places[:, :, None] > places[:, None, :]).sum(axis=0)  # [p, q]: rankings with q before p
     every = np.array(list(permutations(range(n))))
     first, second = np.triu_indices(n, 1)
@@ -134,7 +127,7 @@ def borda(rankings) -> np.ndarray:
 def reciprocal_rank_fusion(rankings, *, k: float = 60) -> np.ndarray:
     """The passages by the sum of 1 / (k + place) over the rankings, places from 1 (Cormack et al. 2009); rankings as in `kemeny`, of any n.
 
-    k : 0 and above; the larger, the less the first places count for. Sums are rounded once, so that ties are ties in any order of rankings
+    k : 0 and above; the larger, the less the first places count for. Sums are rounded once: ties are ties in any order of the rankings
 
     >>> reciprocal_rank_fusion([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
     array([0, 1, 2])
@@ -143,11 +136,27 @@ def reciprocal_rank_fusion(rankings, *, k: float = 60) -> np.ndarray:
     return np.argsort([-math.fsum(column) for column in shares.T], kind="stable")
 
 
+def with_gold(size: int, gold: Sequence[int], where: str) -> list[int]:
+    """The retriever's order with the gold passages moved together: "first", "middle" or "last".
+
+    >>> with_gold(5, [3], "first"), with_gold(5, [0], "middle"), with_gold(5, [0, 3], "last")
+    ([3, 0, 1, 2, 4], [1, 2, 0, 3, 4], [1, 2, 4, 0, 3])
+    """
+    check_name("place", where, ("first", "middle", "last"))
+    others = [place for place in range(size) if place not in set(gold)]
+    before = {"first": 0, "middle": len(others) // 2, "last": len(others)}[where]
+    return [*others[:before], *sorted(gold), *others[before:]]
+
+
+def reversed_orders(orders: Orders) -> dict[str, list[list[int]]]:
+    """The same orders from the last passage to the first."""
+    return {name: [order[::-1] for order in every] for name, every in orders.items()}
+
+
 def votes(table: pd.DataFrame, questions: Sequence[Question]) -> pd.DataFrame:
     """Self-consistency (Wang et al. 2023): the reply that most cyclic orders give in normalised form, of equals the earliest.
 
-    table   : as `measures.moi.answered` returns it; the result has its form, with order "votes" and gold 0, as there is no order
-    source  : MoI, appendix C, takes 30 random orders
+    table : as `measures.moi.answered` returns it; the result has its form, with order "votes" and gold 0. MoI takes 30 random orders
     """
     by_id, rows = {question.id: question for question in questions}, []
     for name, part in table[table["condition"] == CYCLIC].sort_values("run").groupby("id", sort=False):

@@ -1,6 +1,7 @@
 """Ways of ordering beside each other: means by question, gains that are paired and adjusted, claims with their verdicts."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import tiny_orders
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from experiments import orders
 from rag_utils import moi, stats
 
 few = settings(deadline=None, derandomize=True, max_examples=30)
+numbers = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8)
 
 
 @pytest.fixture
@@ -49,6 +51,15 @@ def test_gains_are_paired_and_adjusted_in_the_order_given(said):
     assert table.loc[["QG", "MoI"], "Holm"].tolist() == [f"{value:.3f}" for value in stats.holm(p)]
     assert table.loc["oracle", "Holm"] == table.loc["average order", "Holm"] == "–"  # neither is tested
     assert table["k tokens"].tolist() == ["–", "0.50", "–", "–"]
+
+
+def test_the_best_way_comes_first_after_its_rank_of_gold(said):
+    table = orders.best_first(said, {"exact_match": "EM"}, resamples=200)
+    assert list(table) == ["gold", "EM", "difference", "Holm", "n"]
+    means = orders.by_way(said, "exact_match").mean()
+    assert [means[way] for way in table.index] == sorted(means, reverse=True)
+    assert table.loc["MoI", "gold"] == "1.00" and table.loc["self-consistency", "gold"] == "–"
+    assert table.loc["oracle", "Holm"] == "–" != table.loc["self-consistency", "Holm"]
 
 
 def test_claims_stand_on_adjusted_p_values():
@@ -90,3 +101,65 @@ def test_the_corpus_shows_gold_among_bm25s_best():
     assert {one.id for one in question.gold} <= {one.id for one in shown[question.id]} and len(shown[question.id]) == 4
     scores = [run[question.id].get(one.id, 0.0) for one in shown[question.id]]
     assert orders.lengths(shown, run, temperature=2.0) == {question.id: moi.prefix_length(scores, temperature=2.0)}
+
+
+def test_the_share_of_a_gain_by_hand():
+    """Gains of 0.6 and 0.3 over the base keep a half; the mean of the questions' own ratios would be another number."""
+    base, whole, part = np.zeros(4), np.array([1.0, 0.8, 0.4, 0.2]), np.array([0.2, 0.2, 0.4, 0.4])
+    gain, share = orders.retained(part, whole, base, resamples=200, rng=0)
+    assert share.value == pytest.approx(0.5) != pytest.approx(np.mean(part / whole))
+    assert gain.value == pytest.approx(0.6) and share.low <= 0.5 <= share.high
+
+
+def test_without_a_gain_there_is_nothing_to_keep():
+    for part, whole, base in (([1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 0, 1]), ([0, 0], [0, 0], [1, 1])):
+        assert orders.retained(*np.array([part, whole, base]))[1] is None
+
+
+@few
+@given(numbers)
+def test_the_frontier_is_what_no_other_way_beats(points):
+    cost, quality = zip(*points, strict=True)
+    kept = orders.not_dominated(cost, quality)
+    assert any(kept)
+    for (c, q), there in zip(points, kept, strict=True):
+        beaten = any(a <= c and b >= q and (a < c or b > q) for a, b in points)
+        assert there is not beaten
+    best = [max(q for c, q in points if c <= one) for one in cost]
+    assert all(q == b for q, b, there in zip(quality, best, kept, strict=True) if there)
+
+
+@pytest.fixture
+def tables():
+    rng = np.random.default_rng(0)
+    rows = [
+        {"id": f"q{i}", "condition": way, "exact_match": float(rng.random() < share), "gold": float(rng.random())}
+        for i in range(20)
+        for way, share in (("cyclic", 0.3), ("cyclic", 0.3), ("dear", 0.9), ("cheap", 0.6))
+    ]
+    return {metric: orders.by_way(pd.DataFrame(rows), metric) for metric in ("gold", "exact_match")}
+
+
+METRICS = {"gold": "gold", "exact_match": "EM"}
+
+
+def test_differences_are_paired_and_adjusted_together(tables):
+    pairs = [("dear", "cheap"), ("dear", "absent"), ("cheap", "average order")]
+    found = orders.differences(tables, METRICS, pairs, resamples=100, rng=0)
+    assert list(found.index) == [("dear", "cheap"), ("cheap", "average order")]
+    assert list(found) == ["gold", "Holm, gold", "EM", "Holm, EM"]
+    gaps = [
+        stats.paired_difference(tables[metric][a], tables[metric][b], resamples=100, rng=0)
+        for a, b in found.index
+        for metric in METRICS
+    ]
+    adjusted = [f"{p:.3f}" for p in stats.holm([gap.p_value for gap in gaps])]
+    assert found[["Holm, gold", "Holm, EM"]].to_numpy().ravel().tolist() == adjusted
+    assert found.loc[("dear", "cheap"), "EM"] == f"{gaps[1]:+.2f}"
+
+
+def test_shares_leave_out_ways_that_are_absent(tables):
+    kept = orders.shares(tables, METRICS, [("half", "cheap", "dear"), ("none", "absent", "dear")], rng=0)
+    assert list(kept.index) == ["half"] and kept.loc["half", "kept, EM"] != "undefined"
+    _, share = orders.retained(*(tables["exact_match"][way] for way in ("cheap", "dear", "average order")), rng=0)
+    assert kept.loc["half", "kept, EM"] == f"{share}" and kept.loc["half", "kept, gold"] == "undefined"

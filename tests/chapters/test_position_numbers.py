@@ -124,8 +124,8 @@ def test_simulations():
 
 def test_problems_with_noise_do_not_hang_on_how_often_a_fit_begins_anew(monkeypatch):
     """A fit that draws more starts than another processor's must leave all other numbers as they are."""
-    how = {"rising": False, "times": 3, "dev": 3}
-    before = numbers.recovered(0.5, **how)
+    how = {"mode": "replay", "noises": [0.5], "times": 2, "seed": 0}
+    before = numbers.with_noise(**how)
     fit = moi.fit
 
     def drawing(*args, rng, **options):
@@ -134,4 +134,4 @@ def test_problems_with_noise_do_not_hang_on_how_often_a_fit_begins_anew(monkeypa
         return fit(*args, rng=rng, **options)
 
     monkeypatch.setattr(numbers.moi, "fit", drawing)
-    assert numbers.recovered(0.5, **how).equals(before)
+    assert numbers.with_noise(**how).equals(before)

@@ -7,7 +7,7 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.moi_cheaper import savings
+from experiments.moi_cheaper import cheaper_numbers as numbers
 from rag_utils import lm, moi
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
@@ -37,11 +37,11 @@ def scored(sets, utility, position, *, seed=0):
 
 
 def test_pruned_orders_are_beginnings_of_the_full_ones():
-    sets = savings.proposed(["q1", "q2"], 5, prefix=3, lengths={"q1": 2, "q2": 4}, seed=1)
+    sets = numbers.proposed(["q1", "q2"], 5, prefix=3, lengths={"q1": 2, "q2": 4}, seed=1)
     assert sets["full"]["q1"].shape == (15, 5) and not np.array_equal(sets["full"]["q1"], sets["full"]["q2"])
     assert np.array_equal(sets["pruned"]["q2"], sets["full"]["q2"][:, :3])
     assert sets["cyclic variable"]["q1"].shape == (5, 2) and sets["cyclic variable"]["q2"].shape == (5, 4)
-    again = savings.proposed(["q1", "q2"], 5, prefix=3, lengths={"q1": 2, "q2": 4}, seed=1)
+    again = numbers.proposed(["q1", "q2"], 5, prefix=3, lengths={"q1": 2, "q2": 4}, seed=1)
     assert all(np.array_equal(sets[name]["q1"], again[name]["q1"]) for name in sets)
 
 
@@ -54,7 +54,7 @@ def reader(tmp_path):
 def test_costs_by_hand(reader):
     """One token a byte: two texts of 41 and 39 that share their first 25."""
     sets = {"two": {"q1": [[0, 1], [0, 2]]}, "same": {"q1": [[0, 1], [0, 1]]}}
-    found = savings.costs(reader, [QUESTION], SHOWN, sets, prompt=READ).set_index("condition")
+    found = numbers.tokens_read(reader, [QUESTION], SHOWN, sets, prompt=READ).set_index("condition")
     texts = ["Document: one\nDocument: two two\nQ: which?", "Document: one\nDocument: three\nQ: which?"]
     lengths, shared = [len(text) for text in texts], len("Document: one\nDocument: t")
     assert found.loc["two", "tokens"] == sum(lengths) and found.loc["two", "calls"] == 2
@@ -67,25 +67,25 @@ def test_costs_by_hand(reader):
 def test_known_utilities_are_ranked_by_every_way_that_settles_them(seed):
     rng = np.random.default_rng(seed)
     utility, position = rng.permutation([0.1, 0.4, 0.9, 1.5, 2.2]), [0.4, 0.3, 0.2, 0.06, 0.04]
-    sets = savings.proposed(["q"], 5, prefix=3, lengths={"q": 2}, seed=seed)
+    sets = numbers.proposed(["q"], 5, prefix=3, lengths={"q": 2}, seed=seed)
     table = scored(sets, utility, position)
     short = {n: np.array(position[:n]) / sum(position[:n]) for n in (2, 3)}
-    found = savings.rankings(table, short, size=5).set_index("condition")
+    found = numbers.each_way(table, short, size=5).set_index("condition")
     truth = label(moi.rerank(utility))
     for way in ("fixed calibrated", "variable calibrated", "QG"):
         assert found.loc[way, "order"] == truth and found.loc[way, "identified"] == 1
     if found.loc["3N pruned", "identified"]:
         assert found.loc["3N pruned", "order"] == truth
-    assert (found.loc[list(savings.WAYS)[:4], "identified"] == 0).all()  # those of the paper
+    assert (found.loc[list(numbers.WAYS)[:4], "identified"] == 0).all()  # those of the paper
 
 
 def test_a_wrong_position_ranks_wrongly_and_one_that_settles_nothing_leaves_the_retriever():
     utility, position = np.array([0.0, 1.0, 0.2, 0.5]), [0.7, 0.3]
-    sets = savings.proposed(["q"], 4, prefix=2, lengths={"q": 2})
+    sets = numbers.proposed(["q"], 4, prefix=2, lengths={"q": 2})
     table = scored({name: sets[name] for name in ("cyclic pruned", "alone")}, utility, position)
     names = {"right": [0.7, 0.3], "turned": [0.3, 0.7], "even": [0.5, 0.5]}
     found = {
-        name: savings.rankings(table, {2: np.array(a)}, size=4).set_index("condition") for name, a in names.items()
+        name: numbers.each_way(table, {2: np.array(a)}, size=4).set_index("condition") for name, a in names.items()
     }
     truth = label(moi.rerank(utility))
     assert found["right"].loc["fixed calibrated", "order"] == truth != found["turned"].loc["fixed calibrated", "order"]
@@ -98,26 +98,26 @@ def test_a_position_is_found_from_other_questions():
     for name in sets["pruned 2"]:
         mine = {one: {name: orders[name]} for one, orders in sets.items()}
         tables.append(scored(mine, rng.normal(size=5), [0.5, 0.3, 0.2]))
-    found = savings.calibration(pd.concat(tables), [2, 3], size=5)
+    found = numbers.calibration(pd.concat(tables), [2, 3], size=5)
     assert found[3] == pytest.approx([0.5, 0.3, 0.2], abs=1e-4) and found[2] == pytest.approx([0.625, 0.375], abs=1e-4)
     with pytest.raises(ValueError, match=r"lengths must be .*at most 4; got 5"):
-        savings.calibration(pd.concat(tables), [5], size=5)
+        numbers.calibration(pd.concat(tables), [5], size=5)
 
 
 def test_alone_is_ranked_by_its_scores():
     table = scored(propose(["q"], 4, {"alone": 1}), [0.3, 0.1, 0.9, 0.3], [1.0])
     [(orders, scores)] = problems(table, "alone").values()
-    [row] = savings.rankings(table, {}, size=4).to_dict("records")
+    [row] = numbers.each_way(table, {}, size=4).to_dict("records")
     assert row["order"] == label(moi.rerank(scores[np.argsort(orders[:, 0])])) == "2-0-3-1"  # a tie: the retriever
     assert (row["condition"], row["identified"]) == ("QG", 1)
 
 
 def test_scores_are_ranked_with_ties_in_the_retrievers_order():
     rows = [{"id": "q", "condition": "cosine", "rank": r, "score": s} for r, s in ((2, 0.5), (0, 0.5), (1, 0.9))]
-    found = savings.by_score(pd.DataFrame(rows))
+    found = numbers.by_score(pd.DataFrame(rows))
     assert found["order"].item() == "1-0-2"
 
 
 def test_the_set_behind_a_way():
-    assert savings.set_of("agent fixed calibrated") == "cyclic pruned" == savings.set_of("fixed")
-    assert savings.set_of("student") is None
+    assert numbers.set_of("agent fixed calibrated") == "cyclic pruned" == numbers.set_of("fixed")
+    assert numbers.set_of("student") is None
