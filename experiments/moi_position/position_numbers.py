@@ -248,8 +248,9 @@ def distances(probabilities: Mapping[str, np.ndarray], orders: Orders) -> pd.Dat
     rows = []
     for name, shares in probabilities.items():
         ranked = [list(order) for order in orders[name]]
-        for i, k in ((i, k) for i in range(len(ranked)) for k in range(i) if ranked[i] != ranked[k]):
-            distance, rest = float(np.abs(shares[i] - shares[k]).sum()), float(shares[[i, k], -1].min())
-            row = {"id": name, "same_first": ranked[i][0] == ranked[k][0]}
-            rows.append(row | {"distance": distance, "at_most": distance + 2 * rest})
+        for i, k in product(range(len(ranked)), repeat=2):
+            if k < i and ranked[i] != ranked[k]:
+                distance, rest = float(np.abs(shares[i] - shares[k]).sum()), float(shares[[i, k], -1].min())
+                row = {"id": name, "same_first": ranked[i][0] == ranked[k][0], "distance": distance}
+                rows.append(row | {"at_most": distance + 2 * rest})
     return pd.DataFrame(rows)
