@@ -47,11 +47,7 @@ def orders_read(
     orders  : {"size", "prefix", "drawn", "seed"}
     returns : rows as of `saliencies` and of `answered`, the latter with condition "answer METHOD" and without the reply
     """
-    return _read(asking.reader(profile, mode), prompt, dataset, questions, orders, max_new_tokens, few)
-
-
-def _read(reader: LanguageModel, prompt: str, dataset: str, questions, orders: Mapping, max_new_tokens=None, few=None):
-    size, seed, template = orders["size"], orders["seed"], prompts.load(prompt)
+    reader, template, size, seed = asking.reader(profile, mode), prompts.load(prompt), orders["size"], orders["seed"]
     if dataset == "companion":
         asked = [question for kind in SPLITS if kind in questions for question in chosen(kind, questions[kind])]
         asked = spread(asked, questions.get("spread", len(asked)))
@@ -76,11 +72,10 @@ def _read(reader: LanguageModel, prompt: str, dataset: str, questions, orders: M
 
 
 def rows_of(entry: Mapping, *, mode: str, profile: str, prompt: str) -> pd.DataFrame:
-    """The rows of `orders_read` with the settings of an entry: the table that it names, or the chapter's recordings where it names none."""
+    """The rows of `orders_read` with the settings of an entry: the table that it names, or the recordings where it names none."""
     settings = {key: value for key, value in entry.items() if key not in ("title", "table")}
-    if "table" not in entry:
-        return _read(asking.reader(profile, mode, CHAPTER), prompt, **settings)[0]
-    return table(CHAPTER, entry["table"], orders_read, mode=mode, profile=profile, prompt=prompt, **settings)
+    settings |= {"mode": mode, "profile": profile, "prompt": prompt}
+    return table(CHAPTER, entry["table"], orders_read, **settings) if "table" in entry else orders_read(**settings)[0]
 
 
 def fits(*, mode, profile, prompt, entries, starts, seed) -> tuple[pd.DataFrame, dict]:
@@ -91,7 +86,7 @@ def fits(*, mode, profile, prompt, entries, starts, seed) -> tuple[pd.DataFrame,
         for prior in (False, True):
             fit = measure.fitted(read, PRUNED, size=size, prior=prior, starts=starts, seed=seed)
             rows.append(fit.assign(condition=entry["title"], run=int(prior)))
-    return pd.concat(rows, ignore_index=True), asking.facts(reader=asking.reader(profile, mode, CHAPTER))
+    return pd.concat(rows, ignore_index=True), asking.facts(reader=asking.reader(profile, mode))
 
 
 def one_by_one(*, mode, profile, prompt, questions, size, few=None) -> tuple[pd.DataFrame, dict]:
@@ -185,7 +180,7 @@ def by_place(said: pd.DataFrame, metric: str, **again) -> pd.DataFrame:
     returns : columns value, low, high, n (orders); the interval draws questions
     """
     placed = said[said["gold"] > 0].drop_duplicates(["id", "order"])
-    parts = placed.groupby((1 / placed["gold"]).round().astype(int).rename("place of gold"))
+    parts = placed.groupby((1 / placed["gold"]).round().astype(int))
     means = {place: vars(stats.mean_interval(part[metric], groups=part["id"], **again)) for place, part in parts}
     return pd.DataFrame.from_dict(means, orient="index").drop(columns="undefined").rename_axis("place of gold")
 
