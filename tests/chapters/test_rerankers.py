@@ -196,6 +196,24 @@ def test_what_are_no_rankings_is_refused():
             reciprocal_rank_fusion([[0, 1]], k=k)
 
 
+# --- gold moved, orders turned ---------------------------------------------------------------------
+
+
+@repeatable
+@given(st.sets(st.integers(0, 5), min_size=1, max_size=3), st.sampled_from(["first", "middle", "last"]))
+def test_gold_moves_together_and_the_others_keep_their_order(gold, where):
+    order = rerankers.with_gold(6, sorted(gold), where)
+    assert sorted(order) == list(range(6))
+    assert [place for place in order if place not in gold] == sorted(set(range(6)) - gold)
+    first = order.index(min(gold))
+    assert order[first : first + len(gold)] == sorted(gold)
+    assert (first == 0) == (where == "first")
+
+
+def test_reversed_orders():
+    assert rerankers.reversed_orders({"q": [[2, 0, 1]]}) == {"q": [[1, 0, 2]]}
+
+
 # --- asked of a reader -----------------------------------------------------------------------------
 
 READ = Prompt("read", "$documents\nQ: $question\nA:", chat=False)
