@@ -16,7 +16,6 @@ import pandas as pd
 from experiments.orders import VOTES
 from rag_utils import answers, moi
 from rag_utils.base import checks
-from rag_utils.base.names import check_name
 from rag_utils.data import Question
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import moi as measure
@@ -142,7 +141,7 @@ def with_gold(size: int, gold: Sequence[int], where: str) -> list[int]:
     >>> with_gold(5, [3], "first"), with_gold(5, [0], "middle"), with_gold(5, [0, 3], "last")
     ([3, 0, 1, 2, 4], [1, 2, 0, 3, 4], [1, 2, 4, 0, 3])
     """
-    check_name("place", where, ("first", "middle", "last"))
+    checks.one_of("place", where, ("first", "middle", "last"))
     others = [place for place in range(size) if place not in set(gold)]
     before = {"first": 0, "middle": len(others) // 2, "last": len(others)}[where]
     return [*others[:before], *sorted(gold), *others[before:]]
