@@ -28,6 +28,7 @@ def merge_sentences(sentences, embeddings, *, count_tokens, threshold=0.6, max_t
     max_tokens   : most tokens in a chunk, the sum of its sentences' counts. A sentence that is longer by itself is a chunk by itself, uncut
     strict       : whether a cosine equal to the threshold cuts (True, Algorithm 2) or joins (False, eq. 7)
     returns      : list of chunks, each a list of sentences; all sentences in their order
+    raises       : ValueError if there are no sentences, embeddings do not fit, hold NaN or a row of zeros, or for other values than said
     source       : DENSE, eq. 7 and Algorithm 2. Only neighbours are compared: a chunk may drift far from its first sentence
 
     >>> sentences, embeddings = ["A cat.", "A kitten.", "A tax."], [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]   # cosines 0.8, 0.6
@@ -61,6 +62,7 @@ def single_edit_contexts(chunks, rephrased):
     chunks    : list of k strings
     rephrased : list of k strings, chunk by chunk. One that equals its chunk makes that chunk certain without testing it
     returns   : list of k + 1 lists of k strings, index 0 the original
+    raises    : ValueError if there are no chunks, lengths differ or one is not a string
     source    : DENSE, eqs. 3 and 4. The text counts k + 2 replies, Algorithm 1 only k, for a (k + 1, k + 1) matrix; here k + 1 of all
 
     >>> single_edit_contexts(["a", "b"], ["A", "B"])
@@ -76,6 +78,7 @@ def contexts_without_one(chunks):
 
     chunks  : list of k strings
     returns : list of k lists of k - 1 strings
+    raises  : ValueError if there are no chunks or one is not a string
     source  : DENSE, eq. 9
 
     >>> contexts_without_one(["a", "b", "c"])
@@ -90,6 +93,7 @@ def adjacency(entails):
 
     entails : (n, n) bool, row = premise, column = hypothesis; neutral and contradiction are both False
     returns : (n, n) float, symmetric; the diagonal is 1 whatever entails says there
+    raises  : ValueError if not square, empty or not True and False
     source  : DENSE, eq. 5. The diagonal as in eq. 16: a model may deny that a reply agrees with itself, and a degree of 0 would make eq. 6
               infinite
 
@@ -109,6 +113,7 @@ def degree_entropy(adjacency):
 
     adjacency : (n, n) symmetric, in [0, 1], ones on the diagonal
     returns   : float, nats, 0 .. log n. The most it can be grows with n, so one threshold means another thing at another k
+    raises    : ValueError if not square, not symmetric, outside [0, 1] or without ones on the diagonal
     source    : DENSE, eq. 6, with degree D_i = sum of row i. If agreement is all or nothing and transitive, it is the discrete semantic
                 entropy; by Jensen it is at least -log(1 - U_deg), with equality if all degrees are the same
 
@@ -132,6 +137,7 @@ def chunk_roles(adjacency, agrees_without, *, half="necessary"):
                      not looked at and may be NaN
     half           : what 0.5 makes of an uncertain chunk, "necessary" or "unnecessary"
     returns        : list of n - 1 str
+    raises         : ValueError as `degree_entropy`; if there is no chunk, lengths differ, an agreement is none of these, or unknown names
     source         : DENSE, eqs. 8 to 10. By eq. 10 (necessary has agreement 0) 0.5 is unnecessary, by Algorithm 3, lines 25 to 28
                      (unnecessary has agreement 1) it is necessary
 

@@ -51,6 +51,7 @@ def cyclic_orders(n, *, prefix=None):
     n       : int, passages, 1 or more
     prefix  : int, 1 .. n, how many passages of each order are shown; None is all
     returns : (n, L) int, row k is k, k + 1, ...
+    raises  : ValueError if n or prefix is not such a number
     source  : MoI, eqs. 5 to 9
 
     >>> cyclic_orders(4, prefix=3)
@@ -70,6 +71,7 @@ def random_orders(n, m, *, prefix=None, rng):
     m         : int, orders, 1 or more; the paper takes 3 n
     rng       : seed or numpy Generator
     returns   : (m, L) int
+    raises    : ValueError if n, m or prefix is not such a number, or rng is None or no seed
     source    : MoI, section 3.2.1
     """
     n, length = _sizes(n, prefix)
@@ -85,6 +87,7 @@ def prefix_length(scores, *, share=0.9, temperature=1.0, least=2):
     temperature : above 0; the scores are divided by it. Cosines need one of about 0.05, BM25 scores one of some units
     least       : int, 1 .. N, the shortest length to return; with 1 passage there is no position to speak of
     returns     : int, least .. N
+    raises      : ValueError if scores are not finite or a parameter is out of range
     source      : ours; MoI, Table 6 and section 4.3, name variable pruning with retriever scores and do not define it. One length for
                   all orders of a question, so that every place has one coefficient
 
@@ -107,6 +110,7 @@ def saliency(query, passages=None, *, prior=True, form="log"):
     prior    : whether the second factor counts
     form     : "log": the logarithm of the product, minus its mean over the orders; "probability": the product, divided by its sum
     returns  : (m,) float; nats of sum 0 for "log", 0 .. 1 of sum 1 for "probability"
+    raises   : ValueError if an array is no list of finite numbers of at most 0, lengths differ, passages is missing, the name is unknown
     source   : MoI, eq. 3, without `prior` the QG variant. A product of probabilities underflows; what is subtracted or divided by instead
                changes no fit's position or ranking, the choice of form does
 
@@ -131,6 +135,7 @@ def predict(orders, position, utility):
     position : (L,) float
     utility  : (N,) float
     returns  : (m,) float
+    raises   : ValueError if the shapes do not fit, a number is not finite or a passage comes twice in an order
     source   : MoI, eq. 4
 
     >>> predict([[1, 0, 2], [2, 1, 0]], [0.5, 0.5, 0.0], [0.2, 0.4, 0.9])
@@ -152,6 +157,7 @@ def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
     starts    : int, how many positions to start from; as many again, up to 8 times, while fewer than 3 arrive at the least residual
     rng       : seed or numpy Generator, for the starts
     returns   : Fit. Utilities are rounded to 1e-10 of the spread of the scores. A passage that is in no order gets the mean score
+    raises    : ValueError if orders, scores or n are not such, an option is out of range, the name is unknown or pointwise is missing
     source    : MoI, section 3.1, which names no solver. For a given position the best utility is a linear least-squares solution, so
                 only the position is searched (variable projection)
 
@@ -228,6 +234,7 @@ def rerank(utility):
 
     utility : (n,) float
     returns : (n,) int
+    raises  : ValueError if it is not a filled list of finite numbers
     source  : MoI, section 3.1
 
     >>> rerank([0.2, 0.9, 0.2, 0.5])
@@ -241,6 +248,7 @@ def jacobian_rank(orders, position, utility):
 
     orders, position, utility : as in `predict`
     returns                   : int, at most n + L - 1; if less, some change of utility and position leaves all scores as they are
+    raises                    : ValueError as `predict`
     source                    : ours. The limits 0 and 1 of the position are not looked at
 
     >>> jacobian_rank(cyclic_orders(4), [0.4, 0.3, 0.2, 0.1], [0.3, 0.1, 0.8, 0.2])   # of 4 + 4 - 1

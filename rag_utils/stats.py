@@ -87,6 +87,7 @@ def mean_interval(values, *, groups=None, resamples=RESAMPLES, rng=0):
 
     values  : (n,) numbers, n >= 2
     returns : Estimate
+    raises  : ValueError if the shape is wrong, a number is not finite, or rows or questions are fewer than 2
     source  : Efron and Tibshirani 1993, chapter 13; whole clusters: Davison and Hinkley 1997, section 3.8. Where all
               values are 0, or all are 1, resampling has no width and would claim certainty; there it is the interval of
               `proportion_interval`, with one trial per question, which holds for any quantity between 0 and 1
@@ -170,6 +171,7 @@ def paired_difference(a, b, *, groups=None, resamples=RESAMPLES, permutations=PE
               0. All swaps are enumerated where at most 12 rows (questions) differ; else p = (1 + count) / (1 +
               permutations). With no difference anywhere p is 1 and the interval [0, 0]; `proportion_interval(0, n)`
               bounds how often the two may differ elsewhere
+    raises  : ValueError if shapes are wrong or differ, a number is not finite, or rows or questions are fewer than 2
     source  : Fisher 1935, section 21 (sign flips); Phipson and Smyth 2010 (the 1 that is added)
 
     >>> result = paired_difference([1, 1, 1, 1, 0, 1], [0, 0, 1, 0, 0, 0])
@@ -188,6 +190,7 @@ def holm(p_values):
 
     p_values : (m,) in [0, 1]
     returns  : (m,) float in [0, 1], in the order given
+    raises   : ValueError if empty, not finite or out of range
     source   : Holm 1979; equal to statsmodels, which collects garbage at every call: 0.4 s with a model in memory
 
     >>> holm([0.01, 0.04, 0.03]).round(4).tolist()
@@ -236,6 +239,7 @@ def largest_kendall(x, y):
 
     x, y    : (n,) numbers, n >= 2, neither constant; their order plays no part
     returns : float, 0 .. 1: tau-b of both sorted, which leaves no pair in the wrong order and the fewest ties
+    raises  : ValueError as `correlation`
 
     >>> round(largest_kendall([0, 0, 1, 1], [1, 2, 3, 4]), 4)   # 4 pairs in order / sqrt(4 * 6)
     0.8165
@@ -251,6 +255,7 @@ def correlation_difference(a, b, target, *, method, groups=None, resamples=10_00
     method       : as in `correlation`
     resamples    : 10,000 unless told, since p cannot be below 2 / (1 + resamples)
     returns      : Difference, -2 .. 2; p as in `difference_of`
+    raises       : ValueError as `correlation`
     source       : Efron and Tibshirani 1993, section 15.4
 
     >>> target, noise = np.arange(30), np.random.default_rng(0).normal(size=30)
@@ -274,6 +279,7 @@ def auroc(uncertainty, correct):
     uncertainty : (n,) numbers, any scale
     correct     : (n,) bool or 0/1, both values present
     returns     : float, 0 .. 1; a tie counts one half
+    raises      : ValueError if shapes are wrong or differ, a number is not finite, correct is not 0/1 or has one value
     source      : DENSE, Tables 1 and 8; Mann-Whitney U over the number of pairs: scikit-learn's value, 20 times as fast
 
     >>> auroc([0.1, 0.2, 0.9, 0.2], [True, True, False, False])
@@ -292,6 +298,7 @@ def aurac(uncertainty, correct):
 
     given   : as for `auroc`; one value of correct will do
     returns : float, 0 .. 1, expected over random orders of replies of equal uncertainty; 1 if all are right
+    raises  : ValueError if shapes are wrong or differ, a number is not finite or correct is not 0/1
     source  : DENSE, Tables 1 and 8 (area under the rejection-accuracy curve). Deviation: the reference code of semantic
               entropy sums the accuracy at 20 thresholds, 10 % to 100 % kept, times their distance: 20 * 0.9 / 19 =
               0.947 where all are right. Here every reply is a step
@@ -309,6 +316,7 @@ def row_counts(codes, *, resamples=RESAMPLES, rng=0):
     """How often each resample holds each row, in blocks of (block, n), for a statistic of many resamples at once.
 
     codes : (n,) question of each row, numbered from 0; np.arange(n) where every row is drawn for itself
+    raises : ValueError if there are fewer resamples than both tails need
     """
     resamples, rng = _times("resamples", resamples, least=FEWEST), checks.generator(rng)
     units = codes.max() + 1
