@@ -38,11 +38,7 @@ def lengths(shown: Shown, run: Run, *, temperature: float) -> dict[str, int]:
 
 
 def tau(one: Sequence[int], other: Sequence[int]) -> float:
-    """Kendall's tau of two rankings of the same passages: 1 if equal, -1 if one is the other from the last to the first.
-
-    >>> tau([0, 1, 2], [2, 1, 0]), round(tau([0, 1, 2], [0, 2, 1]), 2)
-    (-1.0, 0.33)
-    """
+    """Kendall's tau of two rankings of the same passages: 1 if equal, -1 if one is the other from the last to the first."""
     return float(kendalltau(np.argsort(one), np.argsort(other)).statistic)
 
 
@@ -50,10 +46,6 @@ def by_way(said: pd.DataFrame, metric: str) -> pd.DataFrame:
     """One row per question, one column per way of ordering its passages (the condition): the mean of the metric over the way's orders.
 
     Cyclic orders, which put each passage in each place once, are the "average order"; "oracle" is the best of all orders of the question.
-
-    >>> said = pd.DataFrame({"id": ["q", "q", "q"], "condition": ["MoI", "cyclic", "cyclic"], "exact_match": [0.5, 1.0, 0.0]})
-    >>> by_way(said, "exact_match").loc["q"].to_dict()
-    {'MoI': 0.5, 'average order': 0.5, 'oracle': 1.0}
     """
     ways = list(dict.fromkeys(said["condition"]))
     wide = said.groupby(["id", "condition"], sort=False)[metric].mean().unstack("condition")[ways]
@@ -107,10 +99,6 @@ def retained(part, whole, base, **again) -> tuple[stats.Difference, stats.Estima
 
     part, whole, base : (n,) arrays about the same questions, higher is better
     returns           : the share may be below 0 or above 1; None, as nothing is to keep, where the gain's interval is not above 0
-
-    >>> gain, share = retained(*np.array([[0.5, 0.5, 0.5, 0.5], [1.0, 1.0, 0.5, 1.0], [0.0, 0.0, 0.0, 0.5]]))
-    >>> round(share.value, 2), retained(*np.array([[1, 0], [1, 0], [0, 1]]))[1]
-    (0.5, None)
     """
     gain = stats.paired_difference(whole, base, **again)
     if gain.low <= 0:
@@ -130,11 +118,7 @@ def shares(tables: Tables, metrics: Mapping, kept: Sequence[tuple[str, str, str]
 
 
 def not_dominated(cost: Sequence[float], quality: Sequence[float]) -> list[bool]:
-    """Which ways are on the frontier: no other is at least as good and at most as costly, and better in one of the two.
-
-    >>> not_dominated([1, 2, 3, 3], [0.5, 0.4, 0.7, 0.6])
-    [True, False, True, False]
-    """
+    """Which ways are on the frontier: no other is at least as good and at most as costly, and better in one of the two."""
     points = list(zip(cost, quality, strict=True))
     return [not any(c <= a and q >= b and (c, q) != (a, b) for c, q in points) for a, b in points]
 

@@ -62,11 +62,6 @@ def reranked(first: Score, second: Score, *, pool: int) -> Score:
     second  : is asked about these texts only; where it finds two equal, the first decides
     returns : a function; its numbers are places counted from the end, n - 1 for the best of n texts: the scores have no common unit
     raises  : ValueError if pool is not a whole number of at least 1
-
-    >>> length = lambda questions, texts: [np.array([len(text) for text in own]) for own in texts]
-    >>> vowels = lambda questions, texts: [np.array([sum(map(text.count, "aeiou")) for text in own]) for own in texts]
-    >>> reranked(length, vowels, pool=2)(["q"], [["aeiou", "strengths", "sequoia"]])   # the shortest is not looked at again
-    [array([0., 1., 2.])]
     """
     checks.whole("pool", pool, least=1)
 
@@ -223,11 +218,7 @@ def informative_words(reader: LanguageModel, budget: Mapping[str, int]) -> Compr
 
 
 def fill(texts: Iterable[str], budget: int, count_tokens: Callable[[str], int]) -> list[str]:
-    """The texts from the first on that fit into so many tokens; the first in any case.
-
-    >>> fill(["one two", "three", "four five"], 3, lambda text: len(text.split()))
-    ['one two', 'three']
-    """
+    """The texts from the first on that fit into so many tokens; the first in any case."""
     texts = list(texts)
     spent = zip(texts, accumulate(map(count_tokens, texts)), strict=True)
     return [text for text, total in takewhile(lambda pair: pair[1] <= budget, spent)] or texts[:1]

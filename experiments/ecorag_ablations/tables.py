@@ -137,9 +137,6 @@ def verdict_scores(said: Sequence[bool], well: Sequence[bool]) -> dict[str, floa
     """Accuracy, precision, recall and F1 of an evaluator against what the reader could do, as in Fig. 4; NaN where a share has no cases.
 
     said, well : whether the evaluator calls what is kept sufficient, and whether the reader answers rightly with it
-
-    >>> verdict_scores([True, True, False, False], [True, False, True, False])
-    {'accuracy': 0.5, 'precision': 0.5, 'recall': 0.5, 'F1': 0.5}
     """
     said, well = checks.flags("said", said), checks.flags("well", well)
     checks.same_length(said=said, well=well)

@@ -31,10 +31,6 @@ def preference_loss(student, teacher) -> torch.Tensor:
     raises           : ValueError if shapes differ, there are fewer than 2 orders or a score is not finite
     source           : MoI, section 3.3.2 and Fig. 5, which do not say over which of the two; here the teacher, as in Hinton et al. 2015.
                        A temperature, which the paper does not name, would divide both scores
-
-    >>> teacher = torch.log(torch.tensor([1 / 4, 3 / 4]))
-    >>> round(preference_loss(torch.tensor([5.0, 5.0]), teacher).item(), 4)   # 1/4 log 1/2 + 3/4 log 3/2
-    0.1308
     """
     student, teacher = (torch.as_tensor(values) for values in (student, teacher))
     if student.shape != teacher.shape or student.ndim not in (1, 2) or student.shape[-1] < 2:

@@ -192,10 +192,6 @@ def same_replies(said: pd.DataFrame) -> pd.DataFrame:
     returns : rows (id, passage), columns 1, 2, ...: the share of same replies, in normalised form, among the pairs of orders that show this
               passage in that place and agree in no other; "nowhere": of those that agree in none. NaN where there is no pair
     source  : ours, beside MoI, eq. 11. The passage is held equal since rankings put the gold one first, and orders may be alike for that
-
-    >>> said = pd.DataFrame({"id": "q", "condition": "MoI", "order": ["0-1-2", "0-2-1", "2-0-1"], "reply": ["Rome", "rome.", "Bonn"]})
-    >>> same_replies(said).loc[("q", 0)].to_dict()
-    {'nowhere': 0.0, 1: 1.0, 2: nan, 3: nan}
     """
     each = said[said["condition"] != VOTES].drop_duplicates(["id", "order"])
     if len(lengths := {len(parse(order)) for order in each["order"]}) != 1:
@@ -235,10 +231,6 @@ def distances(probabilities: Mapping[str, np.ndarray], orders: Orders) -> pd.Dat
 
     returns : columns id, same_first (both begin with the same passage), distance (0 .. 2, the unnamed tokens as one) and at_most (0 .. 2,
               as if no unnamed one were likely under both)
-
-    >>> table = distances({"q": np.array([[0.5, 0.5], [0.25, 0.75]])}, {"q": [[0, 1], [1, 0]]})
-    >>> table["distance"].item(), table["at_most"].item()
-    (0.5, 1.5)
     """
     rows = []
     for name, shares in probabilities.items():

@@ -102,9 +102,6 @@ def kemeny(rankings) -> np.ndarray:
 
     rankings : (m, n) int, each row a permutation of 0 .. n - 1, best first; n at most 8, as all rankings are tried
     source   : Kemeny (1959), the centre of permutation self-consistency (Tang et al. 2024)
-
-    >>> kemeny([[0, 1, 2], [1, 2, 0], [1, 0, 2]])
-    array([1, 0, 2])
     """
     places = _places(rankings)
     n = checks.whole("passages to be searched", places.shape[1], most=8)
@@ -115,11 +112,7 @@ def kemeny(rankings) -> np.ndarray:
 
 
 def borda(rankings) -> np.ndarray:
-    """The passages by their mean place in the rankings, which are as in `kemeny`, of any n.
-
-    >>> borda([[0, 1, 2], [1, 2, 0], [1, 0, 2]])   # places from 0 add up to 3, 1 and 5
-    array([1, 0, 2])
-    """
+    """The passages by their mean place in the rankings, which are as in `kemeny`, of any n."""
     return np.argsort(_places(rankings).sum(axis=0), kind="stable")
 
 
@@ -127,9 +120,6 @@ def reciprocal_rank_fusion(rankings, *, k: float = 60) -> np.ndarray:
     """The passages by the sum of 1 / (k + place) over the rankings, places from 1 (Cormack et al. 2009); rankings as in `kemeny`, of any n.
 
     k : 0 and above; the larger, the less the first places count for. Sums are rounded once: ties are ties in any order of the rankings
-
-    >>> reciprocal_rank_fusion([[0, 1, 2], [1, 2, 0], [2, 0, 1]])
-    array([0, 1, 2])
     """
     shares = 1 / (checks.number("k", k, low=0) + 1 + _places(rankings))
     return np.argsort([-math.fsum(column) for column in shares.T], kind="stable")

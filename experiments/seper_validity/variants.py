@@ -40,11 +40,7 @@ def by_code(drawn: Drawn, agreed: Agreed) -> pd.DataFrame:
 
 
 def intransitive(alike: np.ndarray) -> bool:
-    """Whether two samples that mean the same as a third do not mean the same as each other: only then does the order of clustering matter.
-
-    >>> intransitive(np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool))
-    True
-    """
+    """Whether two samples that mean the same as a third do not mean the same as each other: only then does the order of clustering matter."""
     return bool(((alike[:, :, None] & alike[None, :, :]).any(axis=1) & ~alike).any())
 
 
