@@ -51,9 +51,7 @@ class Kept:
     rows: pd.DataFrame
     function: str  # "experiments.FOLDER.FILE:NAME"
     settings: dict  # its keyword arguments, as JSON
-    facts: dict = field(
-        default_factory=dict
-    )  # what it says of its run: fingerprints of models, checksums of data, counts
+    facts: dict = field(default_factory=dict)  # of its run: fingerprints of models, checksums of data, counts
 
 
 def table(chapter: str, name: str, function: Callable, *, mode: str = "replay", **settings) -> pd.DataFrame:

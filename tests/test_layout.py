@@ -73,7 +73,9 @@ def test_the_map_and_the_readme_lead_to_every_room():
     assert len(texts["map"].splitlines()) <= 20
     rooms = {f"{folder.name}/" for folder in (ROOT / "rag_utils").iterdir() if any(folder.glob("*.py"))}
     names = rooms | {path.stem for path in (ROOT / "rag_utils").glob("*.py")} - {"__init__"}
-    missing = [f"{name}: {where}" for where, text in texts.items() for name in names if not re.search(rf"\b{name}", text)]
+    missing = [
+        f"{name}: {where}" for where, text in texts.items() for name in names if not re.search(rf"\b{name}", text)
+    ]
     beside = ("experiments", "training", "benchmarks", "tests")
     missing += [f"{where}/: README" for where in beside if f"`{where}/`" not in texts["README"]]
     assert sorted(missing) == []
