@@ -72,7 +72,7 @@ def outcomes(chapter: str, changes: list[tuple[str, object]]) -> dict[tuple[str,
 
 def others(chapter: str) -> list[tuple[str, object]]:
     """For each parameter but `mode` another value that it may have."""
-    may = parameters_of.ranges(chapters.SOURCES, chapter)
+    may = chapters.ranges(chapter)
     default = chapters.parameters(chapter)
     changes = [(name, another(name, value, may.get(name, {}))) for name, value in default.items() if name != "mode"]
     return [(name, value) for name, value in changes if value is not None and value != default[name]]

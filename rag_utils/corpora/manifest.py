@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
@@ -41,16 +41,6 @@ class Entry(Form):
     hub: str | None  # name of the full set on the model hub
 
 
-class Status(NamedTuple):
-    """Where one data set was found."""
-
-    name: str
-    path: Path | None  # None where it is absent
-    ok: bool | None  # the checksum's verdict
-    rows: int
-    licence: str
-
-
 def entries() -> dict[str, Entry]:
     """The manifest: data set name -> entry; DataError if it is missing or an entry is not of that form."""
     mend = "run from a clone of the repository (pip install -e .), with this file as git has it"
@@ -69,13 +59,10 @@ def locate(name: str) -> Path:
     raise _absent(name, entry)
 
 
-def status() -> list[Status]:
-    """One row per data set of the manifest, in its order; DataError as `locate`."""
-    places = {name: (entry, _found(_places(entry))) for name, entry in entries().items()}
-    return [
-        Status(name, path, path and _digest(path) == entry.sha256, entry.rows, entry.licence)
-        for name, (entry, path) in places.items()
-    ]
+def status() -> list[tuple[str, Entry, Path | None, bool | None]]:
+    """Name, entry, path and the checksum's verdict of each data set, both None where it is absent; DataError as `locate`."""
+    places = [(name, entry, _found(_places(entry))) for name, entry in entries().items()]
+    return [(name, entry, path, path and _digest(path) == entry.sha256) for name, entry, path in places]
 
 
 def fetch(name: str) -> Path:

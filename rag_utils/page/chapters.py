@@ -4,13 +4,14 @@
 random ids are taken out, so that executing twice gives the same bytes.
 """
 
+import ast
 import logging
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
-from itertools import groupby
+import tomllib
 from pathlib import Path
 from unittest.mock import patch
 
@@ -28,7 +29,6 @@ RUNS = ROOT / "runs"
 STAMPS = ROOT / "_build" / "stamps"
 RESULTS = ROOT / "data" / "results"
 UNCOMPUTED = ("Unmeasured", "RecordingError")  # what a cell stops with where mode "live" would go on
-QUIET = "--log-level=CRITICAL"  # no line of the kernel's own on standard error: on its transport, after Ctrl-C
 
 
 class ChapterError(RuntimeError):
@@ -52,13 +52,27 @@ def source(chapter: str) -> nbformat.NotebookNode:
 
 
 def parameters(chapter: str) -> dict[str, object]:
-    """The chapter's parameters with their defaults: the literals of its cell tagged `parameters`; raises ValueError."""
-    return parameters_of.defaults(chapter, source(chapter))
+    """The chapter's parameters with their defaults: the literals of its cell tagged `parameters`.
+
+    raises : ValueError if there is not one such cell, or if it holds more than lines such as name = literal
+    """
+    cells = [cell for cell in source(chapter).cells if "parameters" in cell.metadata.get("tags", [])]
+    if len(cells) != 1:
+        raise ValueError(f"{chapter} has {len(cells)} cells tagged `parameters`, want one")
+    try:
+        return {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cells[0].source).body}
+    except (AttributeError, ValueError, SyntaxError) as error:
+        wanted = "may hold only lines such as name = literal"
+        raise ValueError(f"the parameters cell of {chapter} {wanted}: {error}") from error
 
 
 def ranges(chapter: str) -> dict[str, dict]:
-    """What the chapter's parameters may be."""
-    return parameters_of.ranges(SOURCES, chapter)
+    """What the chapter's parameters may be, from `parameters.toml`, which says its own form; {} where nothing is said."""
+    path = SOURCES / "parameters.toml"
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).get(chapter, {}) if path.exists() else {}
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{sealed.relative(path)} cannot be read: {error}") from error
 
 
 def checked(chapter: str, given: dict[str, object]) -> dict[str, object]:
@@ -74,6 +88,7 @@ def run(chapter: str, given: dict[str, object] | None = None, *, output: Path | 
     raises : ValueError for an unknown chapter or parameter, ChapterError if a cell fails; then `output` is as it was before
     """
     given = checked(chapter, given or {})
+    prepare()
     output = output or (RUNS if given else BOOK) / f"{chapter}.ipynb"
     make_dir(output.parent)
     with tempfile.TemporaryDirectory(prefix=f".{chapter}-", dir=make_dir(RUNS)) as folder:
@@ -92,7 +107,6 @@ def build(*, say=print) -> None:
     """
     if damaged := list(sealed.damage(RESULTS)):
         raise ValueError("; ".join(damaged))
-    prepare(say=say)
     for chapter in names():
         stamp = STAMPS / chapter
         if stamp.exists() and stamp.read_bytes() == _digest(chapter):
@@ -104,10 +118,10 @@ def build(*, say=print) -> None:
         stamp.write_bytes(_digest(chapter))
 
 
-def prepare(*, say=print) -> None:
+def prepare() -> None:
     """Unpack the embedded reader, if that was not done yet, so that no chapter has to wait for it."""
     if not weights.embedded_is_ready():
-        say("unpacking the embedded reader, once: half a minute")
+        print("unpacking the embedded reader, once: half a minute", file=sys.stderr)
         weights.embedded_directory()
 
 
@@ -156,7 +170,8 @@ def _execute(chapter: str, given: dict, scratch: Path) -> None:
                 cwd=str(BOOK),
                 progress_bar=False,
                 log_output=False,
-                extra_arguments=[QUIET],
+                extra_arguments=["--log-level=CRITICAL"],  # no line of the kernel's own on its transport, after Ctrl-C
+                coalesce_streams=True,  # where a stream is cut depends on the machine's speed
             )
     except papermill.PapermillExecutionError as error:
         said = f"{chapter}, cell {error.exec_count}: {error.ename}: {error.evalue}"
@@ -181,21 +196,7 @@ def _cleaned(notebook):
             cell.id = f"injected-{number}"
         for name in ("papermill", "execution"):
             cell.metadata.pop(name, None)
-        if cell.cell_type == "code":
-            cell.outputs = _joined(cell.outputs)
     return notebook
-
-
-def _joined(outputs: list) -> list:
-    """Consecutive pieces of one stream as one: where a stream is cut depends on the machine's speed."""
-    joined = []
-    for stream, pieces in groupby(outputs, key=lambda output: output.get("name")):
-        first, *rest = pieces
-        if stream is not None:
-            first.text += "".join(piece.text for piece in rest)
-            rest = []
-        joined += [first, *rest]
-    return joined
 
 
 def inputs(chapter: str) -> set[Path]:
@@ -220,6 +221,6 @@ def inputs(chapter: str) -> set[Path]:
 
 def _digest(chapter: str) -> bytes:
     """What the stamp of an executed chapter says: checksums of its inputs and of its page."""
-    parts = [f"{path.relative_to(ROOT)} {sealed.sha256(path.read_bytes())}" for path in sorted(inputs(chapter))]
-    page = BOOK / f"{chapter}.ipynb"
-    return "\n".join([*parts, sealed.sha256(page.read_bytes()) if page.exists() else ""]).encode()
+    paths = [*sorted(inputs(chapter)), BOOK / f"{chapter}.ipynb"]
+    parts = [f"{path.relative_to(ROOT)} {sealed.sha256(path.read_bytes())}" for path in paths if path.exists()]
+    return "\n".join(parts).encode()

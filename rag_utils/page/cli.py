@@ -32,9 +32,8 @@ def run(
     """Execute one chapter. Without parameters the page in the book is renewed, with them the result goes to runs/."""
     given = dict(_assignment(text) for text in parameter)
     chapters.checked(chapter, given)
-    chapters.prepare(say=_say)
     if mode is not Mode.replay:
-        _say(f"{chapter}: executing, mode {mode.value}")
+        typer.echo(f"{chapter}: executing, mode {mode.value}", err=True)
         result = chapters.run(chapter, {**given, "mode": mode.value})
     if mode is Mode.replay or (mode is Mode.live and not given):  # the page is always made from recordings
         result = chapters.run(chapter, given)
@@ -44,8 +43,6 @@ def run(
 @app.command()
 def seal(chapter: Annotated[str, typer.Argument(help="A chapter that was run live with its own parameters.")]) -> None:
     """Make tracked files of what a chapter reads: its numbers in data/results, its calls in data/recordings."""
-    chapters.parameters(chapter)
-    chapters.prepare(say=_say)
     chapters.seal(chapter, say=typer.echo)
 
 
@@ -83,19 +80,15 @@ def list_profiles() -> None:
 @data.command()
 def status() -> None:
     """Where each data set is, whether it is the right file, and its licence."""
-    for row in manifest.status():
-        state = "absent" if row.path is None else "ok" if row.ok else "wrong checksum"
-        typer.echo(f"{row.name:12} {state:15} {row.rows:5} rows  {row.licence}  {row.path or ''}".rstrip())
+    for name, entry, path, is_right in manifest.status():
+        state = "absent" if path is None else "ok" if is_right else "wrong checksum"
+        typer.echo(f"{name:12} {state:15} {entry.rows:5} rows  {entry.licence}  {path or ''}".rstrip())
 
 
 @data.command()
 def fetch(name: Annotated[str, typer.Argument(help="A data set of `rag-companion data status`.")]) -> None:
     """Download one data set into the cache and check it."""
     typer.echo(manifest.fetch(name))
-
-
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
 
 
 def _assignment(text: str) -> tuple[str, object]:

@@ -1,37 +1,12 @@
-"""Parameters of a chapter: their names and defaults in its notebook, what they may be in `notebooks/parameters.toml`."""
+"""Parameters of a chapter: what they may be, as `notebooks/parameters.toml` says it."""
 
-import ast
 import math
-import tomllib
 from pathlib import Path
 
-import nbformat
-
 from rag_utils import answers, data, prompts
-from rag_utils.base import checks, sealed
+from rag_utils.base import checks
 from rag_utils.engine import profiles
 from rag_utils.engine.calls import MODES
-
-
-def defaults(chapter: str, notebook: nbformat.NotebookNode) -> dict[str, object]:
-    """The literals of the cell tagged `parameters`; ValueError if there is not one such cell, or if it holds more."""
-    cells = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
-    if len(cells) != 1:
-        raise ValueError(f"{chapter} has {len(cells)} cells tagged `parameters`, want one")
-    try:
-        return {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cells[0].source).body}
-    except (AttributeError, ValueError, SyntaxError) as error:
-        wanted = "may hold only lines such as name = literal"
-        raise ValueError(f"the parameters cell of {chapter} {wanted}: {error}") from error
-
-
-def ranges(folder: Path, chapter: str) -> dict[str, dict]:
-    """What the chapter's parameters may be, from `parameters.toml`, which says its own form; {} where nothing is said."""
-    path = folder / "parameters.toml"
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8")).get(chapter, {}) if path.exists() else {}
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{sealed.relative(path)} cannot be read: {error}") from error
 
 
 def checked(chapter: str, given: dict, default: dict, may: dict[str, dict]) -> dict[str, object]:

@@ -214,12 +214,11 @@ def test_a_checksum_is_computed_once_and_again_when_the_file_changes(write):
 
 
 def test_status_tells_absent_right_and_wrong(write):
-    path = write()
-    assert manifest.status() == [manifest.Status("toy", None, None, 1, "CC0")]
-    put(path)
-    assert manifest.status() == [manifest.Status("toy", path, True, 1, "CC0")]
-    put(path, b"other")
-    assert manifest.status() == [manifest.Status("toy", path, False, 1, "CC0")]
+    path, known = write(), manifest.entries()["toy"]
+    assert manifest.status() == [("toy", known, None, None)]
+    for content, right in ((CONTENT, True), (b"other", False)):
+        put(path, content)
+        assert manifest.status() == [("toy", known, path, right)]
 
 
 # --- fetch -----------------------------------------------------------------------------------------------------------

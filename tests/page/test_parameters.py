@@ -69,23 +69,15 @@ def test_what_a_parameter_may_not_be_is_said():
 
 
 def test_what_it_may_be_passes(tmp_path, monkeypatch):
-    right = {
-        "questions": 20,
-        "share": 1,
-        "sizes": [8],
-        "sets": [],
-        "many": {"squad": 20, "nq": 90},
-        "prefix": 4,
-        "only": True,
-    }
+    right = {"questions": 20, "share": 1, "sizes": [8], "sets": [], "prefix": 4, "only": True}
+    right["many"] = {"squad": 20, "nq": 90}
     assert parameters.checked("01", right, DEFAULT, MAY) == right
     assert parameters.checked("01", DEFAULT, DEFAULT, MAY) == DEFAULT
     assert parameters.checked("01", {"prefix": 6, "size": 7}, DEFAULT, MAY) == {"prefix": 6, "size": 7}
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.txt").write_text("$documents $question")
-    assert parameters.checked("01", {"read_prompt": "mine.txt"}, DEFAULT, MAY) == {
-        "read_prompt": str(tmp_path / "mine.txt")
-    }
+    mine = parameters.checked("01", {"read_prompt": "mine.txt"}, DEFAULT, MAY)
+    assert mine == {"read_prompt": str(tmp_path / "mine.txt")}
 
 
 # --- the chapters ----------------------------------------------------------------------------------
