@@ -210,13 +210,14 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
     stems, others = ([_stem(word) for word in found] for found in (some, many))
     content, other_content = _content(stems, asked), _content(others, asked)
     negated = _negated(some, other_content, asked) != _negated(many, content, asked)
+    wanted, there = ({word for word in found if _is_number(word)} for found in (some, many))
     values = {
         "contained": float(_contained(some, many, stems, others) and not negated),
         "recall": _matched(content, others),
         "precision": _matched(other_content, stems),
         "last_word": _matched(content[-1:], others),
         "early": _matched(content, other_content[:EARLY]),
-        "numbers_missing": _numbers_missing(some, many),
+        "numbers_missing": len(wanted - there) / len(wanted) if wanted else 0.0,
         **_dates(some, many),
         "rival_name": float(_rival_name(stems, others, longer, asked)),
         "negation": float(bool(NEGATIONS & set(some) - asked) != bool(NEGATIONS & set(many) - asked)),
@@ -303,11 +304,6 @@ def _contained(some: Sequence[str], many: Sequence[str], stems: list[str], other
     return run or (len("".join(some)) > 3 and "".join(some) in "".join(many))
 
 
-def _numbers_missing(some: Sequence[str], many: Sequence[str]) -> float:
-    wanted, found = ({word for word in part if _is_number(word)} for part in (some, many))
-    return len(wanted - found) / len(wanted) if wanted else 0.0
-
-
 def _dates(some: Sequence[str], many: Sequence[str]) -> dict[str, float]:
     """Whether years, months and days of months of two answers agree."""
     parts = []
@@ -316,8 +312,7 @@ def _dates(some: Sequence[str], many: Sequence[str]) -> dict[str, float]:
         years = {word for word in found if re.fullmatch(r"1\d{3}|20\d\d", word)}
         days = {word for word, months in zip(found, near, strict=True) if months and _is_number(word) and len(word) < 3}
         parts.append((years, set(found) & set(MONTHS), days))
-    both = [(one, other) for one, other in zip(*parts, strict=True) if one and other]
-    differ = any(not one & other for one, other in both)
+    differ = any(one and other and not one & other for one, other in zip(*parts, strict=True))
     years, months, days = (one & other for one, other in zip(*parts, strict=True))
     return {"dates_agree": float(bool(years or (months and days)) and not differ), "dates_differ": float(differ)}
 

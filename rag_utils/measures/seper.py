@@ -168,8 +168,7 @@ def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Mapping = U
     checks.one_of("condition", against, set(table["condition"]))
     before = table[table["condition"] == against].set_index("id")[list(measures)]
     after = table[table["condition"] != against]
-    missing = sorted(set(after["id"]) - set(before.index))
-    if missing:
+    if missing := sorted(set(after["id"]) - set(before.index)):
         raise ValueError(f"{len(missing)} questions were not asked under {against!r}, the first is {missing[0]}")
     if not before.index.is_unique:
         raise ValueError(f"{before.index.duplicated().sum()} questions were asked under {against!r} more than once")

@@ -222,9 +222,8 @@ def _interval(ax: Axes, row: float, value: float, low: float, high: float, look:
 
 
 def _point(colour: str, marker: str | tuple) -> dict:
-    size = SIZES.get(marker, 7.5)
     edge = {"markeredgecolor": "white", "markeredgewidth": 0.6}
-    return {"color": colour, "marker": marker, "markersize": size, **edge}
+    return {"color": colour, "marker": marker, "markersize": SIZES.get(marker, 7.5), **edge}
 
 
 def _legend(ax: Axes, handles: Iterable[Line2D | Patch]) -> None:

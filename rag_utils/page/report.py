@@ -46,8 +46,7 @@ def published(name: str) -> pd.DataFrame:
     if is_items:
         for status in table["status"]:
             checks.one_of(f"status in {file}", status, STATUSES)
-        unexplained = table["item"][(table["status"] != "measured here") & (table["reason"] == "")]
-        if len(unexplained):
+        if len(unexplained := table["item"][(table["status"] != "measured here") & (table["reason"] == "")]):
             raise ValueError(f"{file}: wanted a reason for what is not measured, none for {unexplained.iloc[0]!r}")
     else:
         table["value"] = pd.to_numeric(table["value"], errors="coerce").astype(float)
