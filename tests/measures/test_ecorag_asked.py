@@ -160,9 +160,8 @@ def test_what_is_kept_is_what_the_taught_function_keeps_of_each_question_alone(l
     turned = measure.adaptive(score, evaluator, step=step, limit=limit)(questions[::-1], passages)
     assert turned == kept
     strict = measure.adaptive(score, evaluator, step=step, limit=limit, threshold=0.51)(questions, passages)
-    assert {name: len(own) for name, own in strict.items()} == {
-        name: min(limit, len(one[0].sentences)) for name, one in passages.items()
-    }  # never sufficient
+    for name, [passage] in passages.items():  # never sufficient
+        assert len(strict[name]) == min(limit, len(passage.sentences))
 
 
 def test_features_by_hand():
@@ -267,15 +266,12 @@ def test_reading_counts_tokens_and_asks_everything_in_one_call():
 
 
 def test_an_answer_is_worth_what_the_metrics_say_and_an_empty_one_is_counted():
-    questions = [
-        Question(f"q{i}", text, ("red bridge",), "companion") for i, text in enumerate(("one", "two", "three"))
-    ]
     said = {"one": "The red bridge.", "two": "a red boat", "three": " ... "}
+    questions = [Question(text, text, ("red bridge",), "companion") for text in said]
     table = measure.answered(Reader(lambda prompt: said[prompt.split("Q: ")[1]]), questions, {"closed": None}, **HOW)
     assert table["exact_match"].tolist() == [1, 0, 0] and table["token_f1"].tolist() == [1, 0.5, 0]
-    assert table["unparsable"].tolist() == [0, 0, 1] and table["token_f1"][1] == answers.token_f1(
-        "red boat", ["red bridge"]
-    )
+    assert table["unparsable"].tolist() == [0, 0, 1]
+    assert table["token_f1"][1] == answers.token_f1("red boat", ["red bridge"])
 
 
 def test_each_condition_and_question_has_the_row_that_it_has_alone():
