@@ -152,7 +152,7 @@ from rag_utils import lm
 from rag_utils.engine import profiles
 os.environ["RAG_COMPANION_CACHE"] = "{cache}"
 reader = lm.load(profiles.Profile(name="tiny", reader="{model}", batch_tokens=60), mode=mode, chapter="03_live")
-groups = reader.generate([f"prompt {{i}}" for i in range(400)], n=2, temperature=1.0, max_new_tokens=4)
+groups = reader.generate([f"prompt {{i}}" for i in range(120)], n=2, temperature=1.0, max_new_tokens=4)
 print(sum(len(group) for group in groups), "replies")
 """
 COMMAND = """
@@ -183,7 +183,7 @@ def test_a_killed_live_run_loses_nothing_and_leaves_no_half_notebook(book):
     path, moments, before = book / "cache/recordings/calls.sqlite", random.Random(0), set()
     for _ in range(int(os.environ.get("KILLS", "1"))):
         process = subprocess.Popen(run, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wanted = len(before) + moments.randrange(1, 300)
+        wanted = len(before) + moments.randrange(1, 120)
         while len(_recorded(path)) < wanted and process.poll() is None:
             time.sleep(0.1)
         process.send_signal(signal.SIGKILL)
@@ -198,8 +198,8 @@ def test_a_killed_live_run_loses_nothing_and_leaves_no_half_notebook(book):
             nbformat.validate(nbformat.read(path_of_run, as_version=4))
     done = subprocess.run(run, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "800 replies" in (book / "runs/03_live.ipynb").read_text()
-    assert len(_recorded(path)) == 800 and before <= _recorded(path)
+    assert "240 replies" in (book / "runs/03_live.ipynb").read_text()
+    assert len(_recorded(path)) == 240 and before <= _recorded(path)
     assert not list((book / "data/recordings").iterdir())  # a live run writes no tracked file
 
 
@@ -433,7 +433,7 @@ raise KeyError("of our own")
 def test_a_run_with_another_profile_leaves_no_tracked_file_changed(book):
     """Live, with a model of a user's own: what it computes goes to the cache, its page to runs/."""
     model = tiny.llama(book / "model").reader
-    source = LIVE.format(model=model, cache=book / "cache").replace('name="tiny"', "name=own").replace("400", "40")
+    source = LIVE.format(model=model, cache=book / "cache").replace('name="tiny"', "name=own").replace("120", "40")
     nbformat.write(notebook('mode = "replay"\nown = "tiny"', source), book / "notebooks/03_live.ipynb")
     before = {path: path.read_bytes() for path in tracked(book)}
     status, output = command("run", "03_live", "--mode", "live", "-p", "own=mine")
