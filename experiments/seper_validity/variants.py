@@ -40,7 +40,7 @@ def by_code(drawn: Drawn, agreed: Agreed) -> pd.DataFrame:
 
 
 def intransitive(alike: np.ndarray) -> bool:
-    """Whether two samples that mean the same as a third do not mean the same as each other: only then does the order of clustering matter."""
+    """Whether two samples that mean the same as a third do not mean the same as each other: only then the order of clustering matters."""
     return bool(((alike[:, :, None] & alike[None, :, :]).any(axis=1) & ~alike).any())
 
 
