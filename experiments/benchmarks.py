@@ -70,22 +70,6 @@ def evouna(*, mode: str = "replay", few: int | None = None) -> tuple[pd.DataFram
     return lexical_match(data.load_judged("evouna_nq")[:few]), source("evouna_nq")
 
 
-def match_counts(*, mode: str = "replay", dataset: str) -> tuple[pd.DataFrame, dict]:
-    """`lexical_match` against people on a part of EVOUNA, per system: id, and tp, fp, fn, tn, where p says that the string is there.
-
-    raises : DataError for the TriviaQA part, "evouna_tq" (1,938 answers of each system that people judged and found proper; Apache-2.0),
-             whose committed counts were made from a file that the book does not read
-    """
-    if dataset == "evouna_tq":
-        raise manifest.DataError("unknown judged data set 'evouna_tq': the book does not read its file")
-    each, rows = lexical_match(data.load_judged(dataset)), []
-    for system, title in SYSTEM_TITLES.items():
-        match, right = each[[f"match_{system}", f"verdict_{system}"]].dropna().to_numpy(bool).T
-        counts = (match & right, match & ~right, ~match & right, ~match & ~right)
-        rows.append({"id": title} | dict(zip(("tp", "fp", "fn", "tn"), map(np.count_nonzero, counts), strict=True)))
-    return pd.DataFrame(rows), source(dataset)
-
-
 def lexical_match(judged: Sequence[Judged]) -> pd.DataFrame:
     """For every judged answer whether it contains a gold ("Lexical Match" in SePer, Table 1), and whether a person found it right.
 

@@ -146,9 +146,9 @@ def reached(name: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("package", "most"), [("rag_utils", 9800), ("experiments", 4550)])
+@pytest.mark.parametrize(("package", "most"), [("rag_utils", 8500), ("experiments", 3500)])
 def test_the_house_does_not_grow(package, most):
-    """The design wants 8,500 and 3,500 lines; these numbers may only fall."""
+    """What is written twice goes before something is added; one's own retrieval run, `score`, is not counted."""
     lines = sum(
         len(path.read_text(encoding="utf-8").splitlines())
         for name, path in KNOWN.items()

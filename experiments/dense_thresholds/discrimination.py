@@ -19,10 +19,7 @@ COLUMNS = ["measure", "area", "value", "low", "high", "n", "p_value", "p_holm"] 
 
 
 def area_interval(uncertainty, correct, *, area="AUROC", resamples=1000, seed=0) -> Estimate:
-    """The area with its bootstrap interval: the numbers of `stats.statistic_interval`, but fast.
-
-    raises : ValueError as `stats.auroc`, for either area
-    """
+    """The area with its bootstrap interval: the numbers of `stats.statistic_interval`, but fast; ValueError as `stats.auroc`."""
     uncertainty, correct = np.asarray(uncertainty, dtype=float), np.asarray(correct, dtype=float)
     stats.auroc(uncertainty, correct)  # raises where there are right or wrong replies only
     [value], [draws] = _drawn([uncertainty], correct, area, resamples, seed)

@@ -1,9 +1,4 @@
-"""MoI made cheaper, in chapter 8: fewer orders, shorter orders, another agent, a student. How each ranks, what it costs, what is kept.
-
-sets = proposed(ids, 5, prefix=3, lengths=lengths)
-table = saliencies(reader, questions, shown, sets, prompt=prompt, prior=False)     # rag_utils.measures.moi
-each_way(table, {3: a}, size=5)                                                    # one ranking per question and way
-"""
+"""MoI made cheaper, in chapter 8: fewer orders, shorter orders, another agent, a student. How each ranks, what it costs, what is kept."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

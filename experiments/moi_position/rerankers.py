@@ -83,9 +83,6 @@ def parse_listwise(reply: str, n: int) -> tuple[list[int], dict[str, int]]:
 
     returns : every passage once, best first; how many are "missing" (put last), "repeated" (the first counts), "out_of_range" (left out)
     source  : RankGPT (Sun et al. 2023). Deviation: of a reply with a number in square brackets only such numbers count; there every digit
-
-    >>> parse_listwise("Of the 4 passages: [3] > [7] > [3]", 4)
-    ([2, 0, 1, 3], {'missing': 3, 'repeated': 1, 'out_of_range': 1})
     """
     reply, n = checks.text("reply", reply), checks.whole("n", n, least=1)
     digits = re.findall(r"\[\s*([0-9]+)\s*\]", reply) or re.findall(r"[0-9]+", reply)
@@ -126,11 +123,7 @@ def reciprocal_rank_fusion(rankings, *, k: float = 60) -> np.ndarray:
 
 
 def with_gold(size: int, gold: Sequence[int], where: str) -> list[int]:
-    """The retriever's order with the gold passages moved together: "first", "middle" or "last".
-
-    >>> with_gold(5, [3], "first"), with_gold(5, [0], "middle"), with_gold(5, [0, 3], "last")
-    ([3, 0, 1, 2, 4], [1, 2, 0, 3, 4], [1, 2, 4, 0, 3])
-    """
+    """The retriever's order with the gold passages moved together: "first", "middle" or "last"."""
     checks.one_of("place", where, ("first", "middle", "last"))
     others = [place for place in range(size) if place not in set(gold)]
     before = {"first": 0, "middle": len(others) // 2, "last": len(others)}[where]

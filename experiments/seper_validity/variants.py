@@ -78,9 +78,6 @@ def warp(
 
     raises : ValueError for an option out of its range
     source : the generation of transformers, in its order; Holtzman et al. 2020 for top_p
-
-    >>> warp(torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log(), top_k=3, top_p=0.8).softmax(dim=-1)   # of 0.526, 0.316 and 0.158 two
-    tensor([[0.6250, 0.3750, 0.0000, 0.0000]])
     """
     steps = LogitsProcessorList([TemperatureLogitsWarper(float(temperature))])
     steps += [TopKLogitsWarper(top_k)] if top_k is not None else []
