@@ -66,7 +66,10 @@ def replace(path: Path, text: str) -> None:
     """Write a text file at once or not at all; TableError if it cannot be written."""
     partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
+        with open(partial, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())  # on the disk before the old one goes
         os.replace(partial, path)
     except OSError as error:
         raise TableError(f"{relative(path)} could not be written: {error.strerror}") from error
