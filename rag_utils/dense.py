@@ -1,8 +1,7 @@
 """DENSE: does the reader understand its context? Say one chunk in other words and see whether the answer stays the same.
 
 k chunks give k + 1 contexts, the original and k with one chunk rephrased, and so n = k + 1 replies; index 0 is the reply
-under the original context. Who rephrases, answers and compares is not decided here. ValueError is raised for values other
-than said, lists of other lengths and unknown names.
+under the original context. Who rephrases, answers and compares is not decided here.
 """
 
 import math
@@ -77,8 +76,7 @@ def contexts_without_one(chunks):
     """Per chunk, the context that lacks it; of one chunk nothing is left, which asks for a prompt without documents.
 
     chunks  : list of k strings
-    returns : list of k lists of k - 1 strings
-    raises  : ValueError if there are no chunks or one is not a string
+    returns : list of k lists of k - 1 strings; raises as `single_edit_contexts`
     source  : DENSE, eq. 9
 
     >>> contexts_without_one(["a", "b", "c"])
@@ -94,8 +92,7 @@ def adjacency(entails):
     entails : (n, n) bool, row = premise, column = hypothesis; neutral and contradiction are both False
     returns : (n, n) float, symmetric; the diagonal is 1 whatever entails says there
     raises  : ValueError if not square, empty or not True and False
-    source  : DENSE, eq. 5. The diagonal as in eq. 16: a model may deny that a reply agrees with itself, and a degree of 0 would make eq. 6
-              infinite
+    source  : DENSE, eq. 5. The diagonal as in eq. 16: a model may deny that a reply agrees with itself; degree 0 makes eq. 6 infinite
 
     >>> adjacency([[True, True, False], [False, True, True], [False, True, True]])
     array([[1. , 0.5, 0. ],

@@ -16,10 +16,7 @@ from rag_utils.base import checks
 
 @dataclass(frozen=True)
 class Kappa:
-    """What two raters agree on. Made by `cohen`.
-
-    kappa, -1 .. 1, is (observed - expected) / (1 - expected), with its percentile bootstrap over items.
-    """
+    """What two raters agree on; kappa, -1 .. 1, is (observed - expected) / (1 - expected), with its bootstrap over items."""
 
     observed: float  # share of items with the same label, 0 .. 1
     expected: float  # share of chance, 0 .. 1

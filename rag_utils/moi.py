@@ -3,7 +3,6 @@
 The passages are shown in several orders and each order gets a score, `saliency`. `fit` explains score i as sum_j a_j u_pi_i[j]: the
 utility u of the passage at place j, weighed by the position coefficient a_j; a is at least 0 and sums to 1. N passages, of which an
 order shows the first L. Passages are numbered 0 .. N - 1 in the retriever's order, places from the beginning of the prompt.
-ValueError is raised for numbers that are not finite, shapes that do not fit, options out of range and unknown names.
 
 What scores without noise can tell. With v the mean utility, a score is v + sum_j a_j (u_pi[j] - v).
 
@@ -50,8 +49,7 @@ def cyclic_orders(n, *, prefix=None):
 
     n       : int, passages, 1 or more
     prefix  : int, 1 .. n, how many passages of each order are shown; None is all
-    returns : (n, L) int, row k is k, k + 1, ...
-    raises  : ValueError if n or prefix is not such a number
+    returns : (n, L) int, row k is k, k + 1, ...; ValueError if n or prefix is not such a number
     source  : MoI, eqs. 5 to 9
 
     >>> cyclic_orders(4, prefix=3)
@@ -233,8 +231,7 @@ def rerank(utility):
     """The passages from the highest utility to the lowest, equal ones in the retriever's order.
 
     utility : (n,) float
-    returns : (n,) int
-    raises  : ValueError if it is not a filled list of finite numbers
+    returns : (n,) int; ValueError if utility is not a filled list of finite numbers
     source  : MoI, section 3.1
 
     >>> rerank([0.2, 0.9, 0.2, 0.5])
@@ -246,9 +243,8 @@ def rerank(utility):
 def jacobian_rank(orders, position, utility):
     """In how many independent ways the scores move when utility and position move a little, position keeping its sum.
 
-    orders, position, utility : as in `predict`
+    orders, position, utility : as in `predict`, which raises
     returns                   : int, at most n + L - 1; if less, some change of utility and position leaves all scores as they are
-    raises                    : ValueError as `predict`
     source                    : ours. The limits 0 and 1 of the position are not looked at
 
     >>> jacobian_rank(cyclic_orders(4), [0.4, 0.3, 0.2, 0.1], [0.3, 0.1, 0.8, 0.2])   # of 4 + 4 - 1

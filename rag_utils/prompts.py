@@ -85,11 +85,3 @@ def prompt_text(reader, prompt: Prompt, question=None, documents: Sequence | Non
         slots["documents"] = [getattr(document, "text", document) for document in documents]
     text = prompt.fill(**slots)
     return reader.chat(text) if prompt.chat else text
-
-
-FORMS = {  # ways to ask, as (without documents, with documents)
-    "three examples": (load("closed_examples"), load("read_examples")),
-    "question first": (load("closed_examples"), load("read_question_first")),
-    "no examples": (load("closed_plain"), load("read_plain")),
-    "instruction": (load("seper_closed.chat"), load("seper_read.chat")),
-}

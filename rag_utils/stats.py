@@ -189,8 +189,7 @@ def holm(p_values):
     """The p values adjusted for their number: rejecting up to alpha makes any error with a chance of at most alpha.
 
     p_values : (m,) in [0, 1]
-    returns  : (m,) float in [0, 1], in the order given
-    raises   : ValueError if empty, not finite or out of range
+    returns  : (m,) float in [0, 1], in the order given; ValueError if p_values are empty or not such
     source   : Holm 1979; equal to statsmodels, which collects garbage at every call: 0.4 s with a model in memory
 
     >>> holm([0.01, 0.04, 0.03]).round(4).tolist()
@@ -238,8 +237,7 @@ def largest_kendall(x, y):
     """The largest tau-b that any pairing of these values allows: below 1 if one has ties that the other has not.
 
     x, y    : (n,) numbers, n >= 2, neither constant; their order plays no part
-    returns : float, 0 .. 1: tau-b of both sorted, which leaves no pair in the wrong order and the fewest ties
-    raises  : ValueError as `correlation`
+    returns : float, 0 .. 1: tau-b of both sorted, which leaves no pair in the wrong order and the fewest ties; raises as `correlation`
 
     >>> round(largest_kendall([0, 0, 1, 1], [1, 2, 3, 4]), 4)   # 4 pairs in order / sqrt(4 * 6)
     0.8165
@@ -254,8 +252,7 @@ def correlation_difference(a, b, target, *, method, groups=None, resamples=10_00
     a, b, target : (n,) numbers, n >= 3, none constant
     method       : as in `correlation`
     resamples    : 10,000 unless told, since p cannot be below 2 / (1 + resamples)
-    returns      : Difference, -2 .. 2; p as in `difference_of`
-    raises       : ValueError as `correlation`
+    returns      : Difference, -2 .. 2; p as in `difference_of`; raises as `correlation`
     source       : Efron and Tibshirani 1993, section 15.4
 
     >>> target, noise = np.arange(30), np.random.default_rng(0).normal(size=30)
@@ -313,10 +310,9 @@ def aurac(uncertainty, correct):
 
 
 def row_counts(codes, *, resamples=RESAMPLES, rng=0):
-    """How often each resample holds each row, in blocks of (block, n), for a statistic of many resamples at once.
+    """How often each resample holds each row, in blocks of (block, n), for a statistic of many resamples at once; at least FEWEST.
 
-    codes : (n,) question of each row, numbered from 0; np.arange(n) where every row is drawn for itself
-    raises : ValueError if there are fewer resamples than both tails need
+    codes  : (n,) question of each row, numbered from 0; np.arange(n) where every row is drawn for itself
     """
     resamples, rng = _times("resamples", resamples, least=FEWEST), checks.generator(rng)
     units = codes.max() + 1

@@ -8,8 +8,7 @@ from contextlib import contextmanager, nullcontext
 
 from tqdm.auto import tqdm
 
-# set by the command line, so that a notebook's kernel writes where the reader looks
-TERMINAL = "RAG_COMPANION_TERMINAL"
+TERMINAL = "RAG_COMPANION_TERMINAL"  # set by the command line: where a notebook's kernel writes
 EVERY = 30.0  # seconds between two lines of a log
 
 
