@@ -1,8 +1,4 @@
-"""Ways of ordering the passages of a question beside each other, for chapters 7 and 8: quality, gains, what is kept of them, claims.
-
-tables = {metric: by_way(said, metric) for metric in METRICS}      # said: as `measures.moi.answered` returns it
-compared(tables, METRICS, {"k tokens": price}, ways=ways)
-"""
+"""Ways of ordering the passages of a question beside each other, for chapters 7 and 8: quality, gains, what is kept of them, claims."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""What ECoRAG is held against: a dozen other rules for what of the retrieved passages the reader is shown, and other scores and evaluators.
-
-kept = extractive(dot_products(encode), keep=10)(questions, passages)    # a compressor made of a score, as in `measures.ecorag`
-"""
+"""What ECoRAG is held against: other rules for what of the retrieved passages the reader is shown, and other scores and evaluators."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial

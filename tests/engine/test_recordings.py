@@ -188,7 +188,7 @@ with open(said, "a") as log:
 """
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [8, pytest.param(40, marks=pytest.mark.slow)])
 def test_nothing_recorded_is_lost_by_kills(tmp_path, kills):
     """Whatever `add` had returned for is there after kill -9 at a random moment, again and again on one file."""
     path, said, moments = tmp_path / "calls.sqlite", tmp_path / "said", random.Random(0)
