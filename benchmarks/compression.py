@@ -51,9 +51,9 @@ def main() -> None:
         seconds = {way: timed("took", work, None, reader.model)["took_s"] for way, work in ways.items()}
         rows.append({"question": number, "texts": len(kept[question.id])} | seconds)
         print(", ".join(f"{way} {value:.2f} s" for way, value in seconds.items()), flush=True)
-    found = {"data": "companion", "questions": len(asked), "documents": given.documents, "reader": reader.name}
-    found |= {"processor": processor(), "threads": torch.get_num_threads(), "rows": rows}
-    given.out.write_text(json.dumps(found, indent=1) + "\n")
+    result = {"data": "companion", "questions": len(asked), "documents": given.documents, "reader": reader.name}
+    result |= {"processor": processor(), "threads": torch.get_num_threads(), "rows": rows}
+    given.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -195,11 +195,11 @@ def error(reader: lm.LanguageModel, other: lm.LanguageModel, asked) -> dict:
     """How far the other precision is off, per token of the gold passages and in greedy replies."""
     passages = [" " + passage.text for question in asked for passage in question.gold]
     exact, rough = (
-        np.concatenate(one.log_likelihood(["Document:"] * len(passages), passages)) for one in (reader, other)
+        np.concatenate(model.log_likelihood(["Document:"] * len(passages), passages)) for model in (reader, other)
     )
     off = np.abs(rough - exact)
     texts = tasks.with_gold(asked)
-    replies = [[r.text for [r] in one.generate(texts, max_new_tokens=tasks.NEW_TOKENS)] for one in (reader, other)]
+    replies = [[r.text for [r] in model.generate(texts, max_new_tokens=tasks.NEW_TOKENS)] for model in (reader, other)]
     return {
         "tokens": len(off),
         "mean_absolute_nats": float(off.mean()),
@@ -207,7 +207,7 @@ def error(reader: lm.LanguageModel, other: lm.LanguageModel, asked) -> dict:
         "maximum_nats": float(off.max()),
         "mean_nats": float((rough - exact).mean()),
         "replies": len(texts),
-        "same_greedy_replies": float(np.mean([one == two for one, two in zip(*replies, strict=True)])),
+        "same_greedy_replies": float(np.mean([left == right for left, right in zip(*replies, strict=True)])),
     }
 
 
@@ -218,41 +218,41 @@ def curves(reader: lm.LanguageModel, asked, pool, say) -> list[dict]:
     """Both ways against samples, documents and questions: one question a block, except that the last curve has all in one."""
 
     def against(what: str, x: int, task: tasks.Task) -> dict:
-        found = measure(task, reader, lambda text: say(f"{what} {x}, {text.partition(', ')[2]}"))
-        return {"against": what, "x": x, "blocks": found["blocks"]}
+        timed = measure(task, reader, lambda text: say(f"{what} {x}, {text.partition(', ')[2]}"))
+        return {"against": what, "x": x, "blocks": timed["blocks"]}
 
     few = asked[:3]
-    found = [against("samples", n, tasks.samples(reader, few, len(few), n=n)) for n in SAMPLES]
-    found += [against("documents", k, tasks.document_labels(reader, few, pool, len(few), k=k)) for k in DOCUMENTS]
-    return found + against_questions(reader, asked, say)
+    rows = [against("samples", n, tasks.samples(reader, few, len(few), n=n)) for n in SAMPLES]
+    rows += [against("documents", k, tasks.document_labels(reader, few, pool, len(few), k=k)) for k in DOCUMENTS]
+    return rows + against_questions(reader, asked, say)
 
 
 def against_questions(reader: lm.LanguageModel, asked, say) -> list[dict]:
     """Ten samples of more and more questions. The usual way does one after the other, so that it is run once and read off on the way."""
     sizes = [n for n in QUESTIONS if n <= len(asked)] or [len(asked)]
     task = tasks.samples(reader, asked, 1)
-    [texts], found, usual = task.blocks, [], {"usual_s": 0.0, "usual_tokens": 0}
+    [texts], rows, usual = task.blocks, [], {"usual_s": 0.0, "usual_tokens": 0}
     for before, n in itertools.pairwise([0, *sizes]):
         ours = timed("ours", task.ours, texts[:n], task.model)
         more = timed("usual", task.usual, texts[before:n], task.model)
         usual = {name: usual[name] + more[name] for name in usual}
-        found.append({"against": "questions", "x": n, "blocks": [ours | usual]})
+        rows.append({"against": "questions", "x": n, "blocks": [ours | usual]})
         say(f"questions {n}: {ours['ours_s']:.1f} s against {usual['usual_s']:.1f} s")
-    return found
+    return rows
 
 
 # ------------------------------------------------------------ asked and reached
 
 
-def asks(found: dict, work: Sequence[tasks.Task]) -> list[dict]:
+def asks(result: dict, work: Sequence[tasks.Task]) -> list[dict]:
     """What was asked for, what was measured and whether that is enough; in bfloat16 too, where it was measured."""
-    inexact = {task["task"]: task for task in found["bfloat16"]["tasks"]}
+    inexact = {task["task"]: task for task in result["bfloat16"]["tasks"]}
 
     def rates(product: str) -> list[float]:
-        return [part["arithmetic"][f"reading_over_{product}"]["median"] for part in (found, found["bfloat16"])]
+        return [part["arithmetic"][f"reading_over_{product}"]["median"] for part in (result, result["bfloat16"])]
 
     worst = max(
-        row["computed_over_distinct"] for task, row in zip(work, found["tasks"], strict=True) if task.beginnings
+        row["computed_over_distinct"] for task, row in zip(work, result["tasks"], strict=True) if task.beginnings
     )
     usual, laid_out = rates("matrix_product"), rates("laid_out_product")
     rows = [
@@ -260,7 +260,7 @@ def asks(found: dict, work: Sequence[tasks.Task]) -> list[dict]:
         ask("reading / the engine's own matrix product, FLOP/s", 0.8, laid_out[0], bfloat16=laid_out[1]),
         ask("computed / distinct tokens, the largest", 1.05, worst, at_most=True),
     ]
-    for task, row in zip(work, found["tasks"], strict=True):
+    for task, row in zip(work, result["tasks"], strict=True):
         median = row["ratio"]["median"]
         if task.least_share:
             rows.append(ask(f"{task.name}, ratio / allowed ratio", task.least_share, median / row["allowed_ratio"]))
@@ -295,13 +295,13 @@ def main() -> None:
     parser.add_argument("--profile", default="embedded-base", choices=profiles.PROFILES)
     parser.add_argument("--out", type=Path, help="where the result goes; by default engine.json beside this file")
     given = parser.parse_args()
-    found = measured(given, lambda text: print(text, flush=True))
+    result = measured(given, lambda text: print(text, flush=True))
     if given.out or not given.only:
-        (given.out or RESULTS).write_text(json.dumps(found, indent=1) + "\n")
-    for task in found["tasks"]:
+        (given.out or RESULTS).write_text(json.dumps(result, indent=1) + "\n")
+    for task in result["tasks"]:
         ratio = "{median:.1f}x [{min:.1f}, {max:.1f}]".format(**task["ratio"])
         print(f"{task['task']}: {ratio}; distinct tokens allow {task['allowed_ratio']:.1f}x for reading")
-    for row in found.get("asked", []):
+    for row in result.get("asked", []):
         missed = "" if row["reached"] else ": NOT REACHED"
         print(f"{row['name']}: {row['measured']:.2f}, asked {row['asked']}{missed}")
 
@@ -316,8 +316,8 @@ def measured(given: argparse.Namespace, say) -> dict:
     def chosen(*work: tasks.Task) -> list[tasks.Task]:
         return [task for task in work if not given.only or given.only in task.name]
 
-    def with_replies(one: lm.LanguageModel) -> list[tasks.Task]:
-        return [tasks.samples(one, asked, given.blocks), tasks.document_labels(one, half, pool, given.blocks)]
+    def with_replies(model: lm.LanguageModel) -> list[tasks.Task]:
+        return [tasks.samples(model, asked, given.blocks), tasks.document_labels(model, half, pool, given.blocks)]
 
     work = chosen(
         *with_replies(reader),
@@ -325,9 +325,9 @@ def measured(given: argparse.Namespace, say) -> dict:
         tasks.edits(reader, few, pool, given.blocks),
         tasks.entailment(lm.load("embedded", mode="fresh"), asked[: 3 * given.blocks], given.blocks),
     )
-    rates = [arithmetic(one, asked, given.blocks, say) for one in (reader, inexact)]
+    rates = [arithmetic(model, asked, given.blocks, say) for model in (reader, inexact)]
     rows, rough = in_both(work, chosen(*with_replies(inexact)), reader, inexact, say)
-    found = {
+    result = {
         "data": dataset,
         "questions": len(asked),
         "reader": reader.name,
@@ -339,10 +339,10 @@ def measured(given: argparse.Namespace, say) -> dict:
         "bfloat16": {"arithmetic": rates[1], "tasks": rough},
     }
     if not given.only:
-        found["bfloat16"]["error"] = error(reader, inexact, asked[:24])
-        found["curves"] = curves(reader, asked, pool, say)
-        found["asked"] = asks(found, work)
-    return found | {"seconds": round(time.perf_counter() - begun)}
+        result["bfloat16"]["error"] = error(reader, inexact, asked[:24])
+        result["curves"] = curves(reader, asked, pool, say)
+        result["asked"] = asks(result, work)
+    return result | {"seconds": round(time.perf_counter() - begun)}
 
 
 if __name__ == "__main__":

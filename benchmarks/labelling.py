@@ -49,18 +49,18 @@ def main() -> None:
     documents = [[text[i] for i in retrieve.ranking(run[question.id])] for question in asked]
     ways(reader, asked[0].text, documents[0])["whole list"]()  # memory that is touched for the first time is slow
     rows = []
-    for number, (question, found) in enumerate(zip(asked, documents, strict=True)):
+    for number, (question, retrieved) in enumerate(zip(asked, documents, strict=True)):
         for k in DOCUMENTS:
-            for way, work in ways(reader, question.text, found[:k]).items():
+            for way, work in ways(reader, question.text, retrieved[:k]).items():
                 cost = timed("took", lambda _, work=work: work(), None, reader.model)
                 rows.append({"question": number, "k": k, "way": way} | cost)
             last = ", ".join(
                 f"{row['way']} {row['took_s']:.1f} s {row['took_bytes'] / 2**20:.0f} MB" for row in rows[-3:]
             )
             print(f"k = {k}: {last}", flush=True)
-    found = {"data": dataset, "questions": len(asked), "reader": reader.name, "processor": processor()}
-    found |= {"threads": torch.get_num_threads(), "rows": rows}
-    given.out.write_text(json.dumps(found, indent=1) + "\n")
+    result = {"data": dataset, "questions": len(asked), "reader": reader.name, "processor": processor()}
+    result |= {"threads": torch.get_num_threads(), "rows": rows}
+    given.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

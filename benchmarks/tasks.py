@@ -49,8 +49,8 @@ class Task:
 def questions(n: int) -> tuple[list[data.Question], list[data.Passage], str]:
     """n questions with gold, a pool, and the name of the data set."""
     try:
-        found = sorted(data.load("nq"), key=lambda question: data.question_id(question.text))
-        return found[:n], data.passages("nq"), "nq"
+        questions = sorted(data.load("nq"), key=lambda question: data.question_id(question.text))
+        return questions[:n], data.passages("nq"), "nq"
     except DataError:
         return data.load("companion")[:n], data.passages("companion"), "companion"
 
@@ -102,7 +102,7 @@ def document_labels(reader: lm.LanguageModel, asked, pool, blocks: int, *, k: in
         import erag
 
         def generator(inputs):  # called once per rank with {question: [document]}
-            return {question: generate(reader, [found[0]], do_sample=False)[0] for question, found in inputs.items()}
+            return {asked: generate(reader, [prompts[0]], do_sample=False)[0] for asked, prompts in inputs.items()}
 
         def metric(generated, expected):
             return {question: float(generated[question] in expected[question]) for question in generated}
@@ -132,7 +132,7 @@ def generate(reader: lm.LanguageModel, texts: list[str], **options) -> list[str]
     """transformers' own generate, up to the end of the line."""
     tokenizer = reader.tokenizer
     batch = tokenizer(texts, return_tensors="pt", padding=True, padding_side="left").to(reader.model.device)
-    found = reader.model.generate(
+    ids = reader.model.generate(
         **batch,
         **options,
         max_new_tokens=NEW_TOKENS,
@@ -140,7 +140,7 @@ def generate(reader: lm.LanguageModel, texts: list[str], **options) -> list[str]
         tokenizer=tokenizer,
         pad_token_id=tokenizer.eos_token_id,
     )
-    return tokenizer.batch_decode(found[:, batch["input_ids"].shape[1] :])
+    return tokenizer.batch_decode(ids[:, batch["input_ids"].shape[1] :])
 
 
 # ------------------------------------------------------------ log-likelihoods
@@ -165,8 +165,8 @@ def edits(reader: lm.LanguageModel, asked, pool, blocks: int) -> Task:
     by_id = {passage.id: passage.text for passage in pool}
     work = []
     for question in asked:
-        found = [f"Document: {by_id[i]}\n" for i in run[question.id]]
-        chunks, spare = found[:5], found[5:]
+        texts = [f"Document: {by_id[i]}\n" for i in run[question.id]]
+        chunks, spare = texts[:5], texts[5:]
         contexts = [chunks] + [[*chunks[:i], spare[i % len(spare)], *chunks[i + 1 :]] for i in range(len(chunks))]
         work.append([("".join(context) + f"Question: {question.text}\nAnswer:", " unknown") for context in contexts])
     return scoring(reader, "DENSE: edits", "a reply under six contexts that differ in one chunk", cut(work, blocks))
@@ -217,7 +217,7 @@ def entailment(reader: lm.LanguageModel, asked, blocks: int) -> Task:
     judged = random_judge(reader.tokenizer)
     replies = reader.generate(with_gold(asked), n=SAMPLES, temperature=1.0, max_new_tokens=NEW_TOKENS)
     work = [
-        [(question.text, one.text, other.text) for one, other in itertools.permutations(ten, 2)]
+        [(question.text, left.text, right.text) for left, right in itertools.permutations(ten, 2)]
         for question, ten in zip(asked, replies, strict=True)
     ]
 

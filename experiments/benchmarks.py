@@ -143,5 +143,5 @@ def filled_up(questions: Sequence[Question], pool: Sequence[Passage], size: int)
     if not short:
         return own
     most = size - min(len(own[question.id]) for question in short)
-    negatives = retrieve.hard_negatives(short, lambda one: [p for p in pool if p not in own[one.id]], k=most)
+    negatives = retrieve.hard_negatives(short, lambda question: [p for p in pool if p not in own[question.id]], k=most)
     return {name: (*passages, *negatives.get(name, ()))[:size] for name, passages in own.items()}

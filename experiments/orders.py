@@ -29,13 +29,13 @@ def companion_passages(questions: Sequence[Question], size: int) -> tuple[Shown,
 
 def lengths(shown: Shown, run: Run, *, temperature: float) -> dict[str, int]:
     """Per question id how many passages to show, by `moi.prefix_length` of the retriever's scores."""
-    scores = {name: [run[name].get(one.id, 0.0) for one in passages] for name, passages in shown.items()}
+    scores = {name: [run[name].get(passage.id, 0.0) for passage in passages] for name, passages in shown.items()}
     return {name: moi.prefix_length(each, temperature=temperature) for name, each in scores.items()}
 
 
-def tau(one: Sequence[int], other: Sequence[int]) -> float:
-    """Kendall's tau of two rankings of the same passages: 1 if equal, -1 if one is the other from the last to the first."""
-    return float(kendalltau(np.argsort(one), np.argsort(other)).statistic)
+def tau(order: Sequence[int], other: Sequence[int]) -> float:
+    """Kendall's tau of two rankings of the same passages: 1 if equal, -1 if order is the other from the last to the first."""
+    return float(kendalltau(np.argsort(order), np.argsort(other)).statistic)
 
 
 def by_way(said: pd.DataFrame, metric: str) -> pd.DataFrame:

@@ -193,7 +193,7 @@ def _stored(chapter: str, name: str, wanted: Kept, mode: str) -> Kept:
 def _differences(kept: Kept, wanted: Kept) -> Iterator[str]:
     if kept.function != wanted.function:
         yield f"{kept.function}, not {wanted.function}"
-    was, now = ({key: json.dumps(each, sort_keys=True) for key, each in one.settings.items()} for one in (kept, wanted))
+    was, now = ({key: json.dumps(each, sort_keys=True) for key, each in of.settings.items()} for of in (kept, wanted))
     for key in sorted(was | now):
         if was.get(key) != now.get(key):
             yield f"{key} = {was.get(key, 'nothing')}, not {now.get(key, 'nothing')}"

@@ -74,10 +74,10 @@ def mine(questions, sentences, *, closed_book, with_sentence, strong_with_senten
     firsts = [next((sentence for sentence in own if alone.get((question, sentence))), None) for question, own in rows]
     with_firsts = zip(rows, firsts, strict=True)
     triples = [[(question, first, sentence) for sentence in own] for (question, own), first in with_firsts]
-    unsure = [(q, first, one) for own in triples for q, first, one in own if first is not None and not alone[q, one]]
+    unsure = [(q, first, s) for own in triples for q, first, s in own if first is not None and not alone[q, s]]
     beside = _ask("strong_with_sentence", strong_with_sentence, unsure)
     return [
-        [evidentiality(known[q], alone.get((q, one), False), beside.get((q, first, one))) for q, first, one in own]
+        [evidentiality(known[q], alone.get((q, s), False), beside.get((q, first, s))) for q, first, s in own]
         for own in triples
     ]
 

@@ -128,7 +128,7 @@ def _kappa(labels, chance, resamples, seed):
     (observed,), (expected,) = agreement(np.ones((1, n), int))
     resampled = map(agreement, stats.row_counts(np.arange(n), resamples=resamples, rng=seed))
     with np.errstate(invalid="ignore", divide="ignore"):
-        draws = np.concatenate([(found - by_chance) / (1 - by_chance) for found, by_chance in resampled])
+        draws = np.concatenate([(agreed - by_chance) / (1 - by_chance) for agreed, by_chance in resampled])
     return float(observed), float(expected), stats.estimate_of((observed - expected) / (1 - expected), draws, n)
 
 

@@ -87,7 +87,7 @@ def bm25(questions: Sequence[Question], pool: Pool, *, k: int) -> Run:
     """
     checks.whole("k", k, least=1)
     ranked = _ranked(questions, pool, _bm25_scores)
-    return {question.id: {found.id: score for found, score in islice(best, k) if score} for question, best in ranked}
+    return {question.id: {p.id: score for p, score in islice(best, k) if score} for question, best in ranked}
 
 
 def _ranked(questions: Sequence[Question], pool: Pool, scored: Callable) -> Iterator[tuple[Question, Iterator]]:
@@ -130,7 +130,7 @@ def dense(questions: Sequence[Question], pool: Pool, *, k: int, encoder: Encoder
     if encoder is not None:
         checks.function("encoder", encoder)
     ranked = _ranked(questions, pool, partial(_cosines, encoder))
-    return {question.id: {found.id: score for found, score in islice(best, k)} for question, best in ranked}
+    return {question.id: {p.id: score for p, score in islice(best, k)} for question, best in ranked}
 
 
 def _cosines(encode: Encoder | None, questions: Sequence[Question], passages: Sequence[Passage]):
@@ -146,8 +146,8 @@ def _cosines(encode: Encoder | None, questions: Sequence[Question], passages: Se
     index.add(vectors)
     cosines = np.empty(len(passages), dtype=np.float32)
     for query in queries:
-        found, rows = index.search(query[None], len(passages))
-        cosines[rows[0]] = found[0]
+        scores, rows = index.search(query[None], len(passages))
+        cosines[rows[0]] = scores[0]
         yield cosines
 
 

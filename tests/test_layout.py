@@ -157,9 +157,17 @@ def test_the_house_does_not_grow(package, most):
     assert lines <= most
 
 
+def scripts():
+    return KNOWN | {
+        f"{path.parent.name}.{path.stem}": path
+        for of in ("training", "benchmarks")
+        for path in (ROOT / of).glob("*.py")
+    }
+
+
 def test_functions_are_short_and_take_few_arguments():
     wrong = []
-    for name, path in KNOWN.items():
+    for name, path in scripts().items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = node.end_lineno - node.lineno + 1
@@ -168,6 +176,17 @@ def test_functions_are_short_and_take_few_arguments():
                 if lines > 60 or len(given) > 8:
                     wrong.append(f"{name}.{node.name}: {lines} lines, {len(given)} parameters")
     assert wrong == []
+
+
+def test_variables_are_nouns():
+    named = {
+        f"{name}: {word}"
+        for name, path in scripts().items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name | ast.arg)
+        and (word := getattr(node, "id", None) or node.arg) in ("found", "some", "one")
+    }
+    assert sorted(named) == []
 
 
 # --- what a move breaks without a word -------------------------------------------------------------

@@ -127,7 +127,7 @@ def tabulated(material, tables: Tables, *, only: Sequence[str] | None = None) ->
     for way, every in cut.items():
         supplied, known = every[: material.few], way in first
         part = of_outcomes(material, supplied, first[way], way) if known else rows(supplied, tables.replies, way)
-        lengths = {one.question.id: sum(map(material.reader.count_tokens, one.texts())) for one in supplied}
+        lengths = {supply.question.id: sum(map(material.reader.count_tokens, supply.texts())) for supply in supplied}
         part["holds"], part["length"] = part["id"].map(contexts.holds(supplied)), part["id"].map(lengths)
         if way == SEMANTIC:
             part["nats"] = part["id"].map(nats)
@@ -255,7 +255,7 @@ def sweeps(*, mode, profile, weaker, dataset, questions, prompts, how, swept):
     material = Material(mode, profile, weaker, dataset, questions, prompts, how)
     reader, tables, parts = material.reader, material.tables, []
     first = measure.understood(material.cut[WHOLE], tables)
-    unsure = {name for name, one in first.items() if one.refinement.rounds[0].entropy > how["threshold"]}
+    unsure = {name for name, outcome in first.items() if outcome.refinement.rounds[0].entropy > how["threshold"]}
     asked = [question for question in material.questions if question.id in unsure]
     for tau in swept["taus"]:
         supplied = material.supplied(material.semantic(tau), how["k"], asked)
@@ -265,6 +265,6 @@ def sweeps(*, mode, profile, weaker, dataset, questions, prompts, how, swept):
     for number in swept["numbers"]:
         plain, supplied = (material.supplied(material.ways[way], number, asked) for way in (WHOLE, SEMANTIC))
         parts.append(rows(plain, tables.replies, "plain").assign(run=number))
-        outcomes = {name: one for (name, _), one in measure.refined(supplied, {"full": nobody}, tables).items()}
+        outcomes = {name: outcome for (name, _), outcome in measure.refined(supplied, {"full": nobody}, tables).items()}
         parts.append(of_outcomes(material, supplied, outcomes, "DENSE-RAG").assign(run=number))
     return pd.concat(parts, ignore_index=True), material.facts

@@ -47,7 +47,7 @@ def samples(reader: LanguageModel, supplies: Sequence[Supply], *, prompt: Prompt
 
     The first of them is the reply 0 of `replies_under_edits` at the same temperature and seed.
     """
-    return reader.generate([prompt_text(reader, prompt, one.question, one.texts()) for one in supplies], **how)
+    return reader.generate([prompt_text(reader, prompt, supply.question, supply.texts()) for supply in supplies], **how)
 
 
 def lost(supply: Supply, other: Mapping[str, str]) -> set[str]:
@@ -65,7 +65,7 @@ def filtered(supplies: Sequence[Supply], said, other: Mapping[str, str], same: M
               which an answer of the question stood and no longer does: only who knows the answer can leave these out)
     """
     unfaithful = {text for text, p in same.items() if p < THRESHOLD}
-    refused = {"edits": lambda _: (), "faithful": lambda _: unfaithful, "answer kept": lambda one: lost(one, other)}
+    refused = {"edits": lambda _: (), "faithful": lambda _: unfaithful, "answer kept": lambda own: lost(own, other)}
     drawn = {}
     for (rule, of), (supply, (first, *edited)) in product(refused.items(), zip(supplies, said, strict=True)):
         bad = of(supply)
@@ -100,7 +100,7 @@ def edit_rows(supplies: Sequence[Supply], said, other: Mapping[str, str], same, 
     returns : columns id, rank (1 ..), gold (needed by the question), answer (the passage holds an answer), kept (its other words do),
               faithful (0 .. 1), moved (the reply does not agree with the original one), before and after (exact match)
     """
-    agreed, table = agreements(entails, [one.question for one in supplies], under("edits", supplies, said)), []
+    agreed, table = agreements(entails, [supply.question for supply in supplies], under("edits", supplies, said)), []
     for supply, replies, agreement in zip(supplies, said, agreed.values(), strict=True):
         golds, links = list(supply.question.answers), dense.adjacency(agreement >= THRESHOLD)[0]
         right = [float(answers.exact_match(reply.text.strip(), golds)) for reply in replies]
@@ -215,7 +215,7 @@ def nearest(questions: Sequence[Question], pool: retrieve.Pool, k: int) -> list[
 
 def under(condition: str, supplies: Sequence[Supply], said: Sequence[list[Generation]]) -> Drawn:
     """Replies by question and condition."""
-    return {Case(one.question.id, condition): replies for one, replies in zip(supplies, said, strict=True)}
+    return {Case(supply.question.id, condition): replies for supply, replies in zip(supplies, said, strict=True)}
 
 
 def rephrasings(*, mode, profile, weaker, prompts, rephrase_tokens):
@@ -312,8 +312,8 @@ def on_benchmark(*, mode, profile, weaker, prompts, how, dataset, questions, few
     drawn |= under("samples", supplies, samples(setup.reader, supplies, **options))
     table = rows(setup.questions, drawn, setup.judge.equivalent)
     unfaithful = {text for text, p in same.items() if p < THRESHOLD}
-    refused = {one.question.id: sum(text in unfaithful for text in one.texts()) for one in supplies}
-    gone = {one.question.id: len(lost(one, other)) for one in supplies}
+    refused = {supply.question.id: sum(text in unfaithful for text in supply.texts()) for supply in supplies}
+    gone = {supply.question.id: len(lost(supply, other)) for supply in supplies}
     table["unfaithful"], table["lost"] = table["id"].map(refused), table["id"].map(gone)
     facts = setup.facts | {"questions": len(supplies), "left_out": len(setup.questions) - len(every)}
     facts |= {"passages": len(other), "accepted": len(other) - len(unfaithful)}

@@ -96,7 +96,7 @@ def labelled(reader: LanguageModel, questions: Sequence[Question], passages: Ret
     table = mine(reader, questions, passages, **asking)
     rows = [(question, sentence) for question in questions for sentence in sentences(passages[question.id])]
     table["answer"] = [int(answers.contains_answer(sentence.text, question.answers)) for question, sentence in rows]
-    gold = {(question.id, one.passage, one.place) for question in questions for one in compressors.marked(question)}
+    gold = {(question.id, row.passage, row.place) for question in questions for row in compressors.marked(question)}
     table["gold"] = [int((question.id, sentence.passage, sentence.place) in gold) for question, sentence in rows]
     lists = {question.id: {passage.id: titled(passage) for passage in passages[question.id]} for question in questions}
     whole = dict(zip(lists, right(reader, [(q, [*lists[q.id].values()]) for q in questions], **asking), strict=True))
@@ -121,9 +121,9 @@ def alignment(
     for condition, score in scores.items():
         best, run, judged = ranked(questions, passages, score), {}, {}
         for question in questions:
-            names = [one.passage if whole else f"{one.passage}:{one.place}" for one in best[question.id]]
+            names = [row.passage if whole else f"{row.passage}:{row.place}" for row in best[question.id]]
             run[question.id] = {name: float(-place) for place, name in enumerate(dict.fromkeys(names))}
-            gold = [f"{one.passage}:{one.place}" for one in compressors.marked(question)]
+            gold = [f"{row.passage}:{row.place}" for row in compressors.marked(question)]
             judged[question.id] = dict.fromkeys([passage.id for passage in question.gold] if whole else gold, 1)
         ndcg_1, ndcg_10 = retrieve.evaluate(run, judged, ["nDCG@1", "nDCG@10"]).values()
         for question in questions:

@@ -198,7 +198,7 @@ def hotpotqa(*, mode, profiles, prompt, questions, orders, max_new_tokens, few=N
     by_reader = _ranked(readers, asked, shown, sets, positions, template, size, seed)
     rows = pd.concat([by_reader, by_score(scores)], ignore_index=True)
     ways = {way: measure.ranked(part) for way, part in rows.groupby("condition", sort=False)}
-    ways |= {"retriever": {one.id: [list(range(size))] for one in asked}, CYCLIC: sets[CYCLIC]}
+    ways |= {"retriever": {question.id: [list(range(size))] for question in asked}, CYCLIC: sets[CYCLIC]}
     said = measure.answered(readers["reader"], asked, shown, ways, prompt=template, max_new_tokens=max_new_tokens)
     said = said.drop(columns="reply").merge(rows.drop(columns="order"), on=["id", "condition"], how="left")
     price = tokens_read(readers["reader"], asked, shown, sets, prompt=template).rename(columns={"condition": "set"})

@@ -90,9 +90,9 @@ def load_student(path: Path, sha256: str | None = None) -> tuple[Student, dict]:
 
 def vectors(encode: Encoder, questions: Sequence[Question], shown: Shown) -> Vectors:
     """The embeddings of questions and passages; every distinct text is embedded once."""
-    texts = [text for one in questions for text in (one.text, *(passage.text for passage in shown[one.id]))]
+    texts = [text for q in questions for text in (q.text, *(passage.text for passage in shown[q.id]))]
     at = dict(zip(texts, remembering(encode)(texts), strict=True))
-    return {one.id: (at[one.text], np.array([at[passage.text] for passage in shown[one.id]])) for one in questions}
+    return {q.id: (at[q.text], np.array([at[passage.text] for passage in shown[q.id]])) for q in questions}
 
 
 def passage_scores(embedded: Vectors, student: Student) -> pd.DataFrame:

@@ -199,11 +199,11 @@ def same_replies(said: pd.DataFrame) -> pd.DataFrame:
     shares = {}
     for name, part in each.groupby("id", sort=False):
         orders, replies = np.array([*map(parse, part["order"])]), part["reply"].map(answers.normalize).to_numpy()
-        one, other = np.triu_indices(len(orders), 1)
-        agree, equal = orders[one] == orders[other], replies[one] == replies[other]
+        left, right = np.triu_indices(len(orders), 1)
+        agree, equal = orders[left] == orders[right], replies[left] == replies[right]
         once = agree & (agree.sum(axis=1, keepdims=True) == 1)
         for passage in range(orders.shape[1]):
-            here = once & (orders[one] == passage)
+            here = once & (orders[left] == passage)
             groups = {"nowhere": ~agree.any(axis=1), **dict(enumerate(here.T, 1))}
             shares[name, passage] = {at: equal[rows].mean() if rows.any() else np.nan for at, rows in groups.items()}
     return pd.DataFrame.from_dict(shares, orient="index").rename_axis(["id", "passage"])

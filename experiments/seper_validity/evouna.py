@@ -16,12 +16,12 @@ def bertscores(*, mode, few=None) -> tuple[pd.DataFrame, dict]:
     source : the BERTScore row of SePer, Table 1, which used a larger encoder. No reader is asked, so `mode` changes nothing
     """
     judged = data.load_judged(DATASET)[:few]
-    pairs, scores = [(answer.text, one.golds) for one in judged for answer in one.answers], []
+    pairs, scores = [(answer.text, row.golds) for row in judged for answer in row.answers], []
     for start in range(0, len(pairs), 500):  # the embeddings of all tokens of all answers would take 4 GB
         texts, golds = zip(*pairs[start : start + 500], strict=True)
         scores += similarity.bertscores(texts, golds, encoder=retrieve.token_encoder()).tolist()
     score = iter(round(each, 4) for each in scores)
-    rows = [{"id": one.id} | {f"bertscore_{answer.system}": next(score) for answer in one.answers} for one in judged]
+    rows = [{"id": row.id} | {f"bertscore_{answer.system}": next(score) for answer in row.answers} for row in judged]
     return pd.DataFrame(rows), benchmarks.source(DATASET) | {"encoder": "all-MiniLM-L6-v2"}
 
 
@@ -33,17 +33,17 @@ def asked(*, mode, questions, asker_profile, judge_prompt, few=None) -> tuple[pd
     source       : the rows of trained and untrained judges in SePer, Table 1, which are other and larger models
     """
     asker, prompt = asking.reader(asker_profile, mode), load(judge_prompt)
-    judged = sorted(data.load_judged(DATASET), key=lambda one: data.question_id(one.question))[:questions][:few]
-    given = [(one, [answer for answer in one.answers if answer.text.strip()]) for one in judged]
+    judged = sorted(data.load_judged(DATASET), key=lambda row: data.question_id(row.question))[:questions][:few]
+    given = [(row, [answer for answer in row.answers if answer.text.strip()]) for row in judged]
     texts = [
-        prompt_text(asker, prompt, one.question, reference=gold, answer=answer.text)
-        for one, own in given
+        prompt_text(asker, prompt, row.question, reference=gold, answer=answer.text)
+        for row, own in given
         for answer in own
-        for gold in one.golds
+        for gold in row.golds
     ]
     yes = iter(said_yes(asker, texts).tolist())
     rows = [
-        {"id": one.id} | {f"lm_{answer.system}": max(next(yes) for _ in one.golds) for answer in own}
-        for one, own in given
+        {"id": row.id} | {f"lm_{answer.system}": max(next(yes) for _ in row.golds) for answer in own}
+        for row, own in given
     ]
     return pd.DataFrame(rows), asking.facts(asker=asker) | benchmarks.source(DATASET)

@@ -91,7 +91,7 @@ def batches(lengths: Sequence[int], batch_tokens: int, *, enough: int = 1024) ->
 def _branch(texts, members: list[int], start: int) -> Node:
     """The node of what the members, sorted, have in common from `start` on."""
     pairs = zip(texts[members[0]][start:], texts[members[-1]][start:], strict=False)
-    return Node(start, [one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)])
+    return Node(start, [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], pairs)])
 
 
 def _push_down(root: Node, spare: int) -> None:

@@ -90,13 +90,13 @@ def _arabic(roman: re.Match) -> str:
     return str(sum(-a if a < b else a for a, b in zip(values, [*values[1:], 0], strict=True)))
 
 
-def _numbered(found: list[str]) -> list[str]:
+def _numbered(given: list[str]) -> list[str]:
     """The words with numbers in digits and short months in full."""
     result: list[str] = []
     place, century = 0, 0.0  # the number, 15 to 20 and spelt out, that a year may begin with
-    while place < len(found):
-        word = found[place]
-        number, place = _number_at(found, place)
+    while place < len(given):
+        word = given[place]
+        number, place = _number_at(given, place)
         if number is None and PLAIN_NUMBER.fullmatch(word):
             result.append(_digits(float(word)))
         elif number is None:
@@ -109,12 +109,12 @@ def _numbered(found: list[str]) -> list[str]:
     return result
 
 
-def _number_at(found: list[str], start: int) -> tuple[float | None, int]:
+def _number_at(given: list[str], start: int) -> tuple[float | None, int]:
     """The number in words that begins there and where it ends: "two hundred and five" is one number, "seven eight" are two."""
     total = current = 0.0
     place, before = start, ""  # kind of the word before: "unit", "ten" or "scale"
-    while place < len(found):
-        word, after = found[place], found[place + 1] if place + 1 < len(found) else ""
+    while place < len(given):
+        word, after = given[place], given[place + 1] if place + 1 < len(given) else ""
         value = CARDINAL.get(word, ORDINAL.get(word))
         if value is not None and (before in ("", "scale") or (before == "ten" and 0 < value < 10)):
             current, before = current + value, "ten" if value >= 20 else "unit"
@@ -134,10 +134,10 @@ def _number_at(found: list[str], start: int) -> tuple[float | None, int]:
     return (total + current, place) if place > start else (None, start + 1)
 
 
-def _measured(found: list[str]) -> list[str]:
+def _measured(given: list[str]) -> list[str]:
     """The words with lengths, weights and temperatures in metres, kilograms and degrees Celsius."""
     result: list[str] = []
-    for word in found:
+    for word in given:
         unit = MEASURES.get(word) or MEASURES.get(word.removesuffix("s"))
         if unit and result and PLAIN_NUMBER.fullmatch(result[-1]):
             result[-1] = _digits(round(float(result[-1]) * unit[1] + unit[2], 6))
@@ -202,27 +202,27 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
         raise ValueError("left and right must hold at least one word; got a blank text")
     shorter, longer = sorted((left, right), key=lambda text: (len(words(text)), words(text), text))
     asked = {_stem(word) for word in words(question)}
-    some, many = (_abbreviated(words(text), other) for text, other in ((shorter, longer), (longer, shorter)))
-    stems, others = ([_stem(word) for word in found] for found in (some, many))
+    short, long = (_abbreviated(words(text), other) for text, other in ((shorter, longer), (longer, shorter)))
+    stems, others = ([_stem(word) for word in own] for own in (short, long))
     content, other_content = _content(stems, asked), _content(others, asked)
-    negated = _negated(some, other_content, asked) != _negated(many, content, asked)
-    wanted, there = ({word for word in found if _is_number(word)} for found in (some, many))
+    negated = _negated(short, other_content, asked) != _negated(long, content, asked)
+    wanted, there = ({word for word in own if _is_number(word)} for own in (short, long))
     values = {
-        "contained": float(_contained(some, many, stems, others) and not negated),
+        "contained": float(_contained(short, long, stems, others) and not negated),
         "recall": _matched(content, others),
         "precision": _matched(other_content, stems),
         "last_word": _matched(content[-1:], others),
         "early": _matched(content, other_content[:EARLY]),
         "numbers_missing": len(wanted - there) / len(wanted) if wanted else 0.0,
-        **_dates(some, many),
+        **_dates(short, long),
         "rival_name": float(_rival_name(stems, others, longer, asked)),
-        "negation": float(bool(NEGATIONS & set(some) - asked) != bool(NEGATIONS & set(many) - asked)),
+        "negation": float(bool(NEGATIONS & set(short) - asked) != bool(NEGATIONS & set(long) - asked)),
         "negated": float(negated),
         "polarity": 0.0,
         "refusal": float(bool(REFUSAL.search(shorter)) != bool(REFUSAL.search(longer))),
-        "log_length": math.log1p(len(many)),
+        "log_length": math.log1p(len(long)),
     }
-    if some in (("yes",), ("no",)):  # what else the longer says has no word for word counterpart
+    if short in (("yes",), ("no",)):  # what else the longer says has no word for word counterpart
         said = {"polarity": polarity(shorter) * polarity(longer), "log_length": values["log_length"]}
         return dict.fromkeys(values, 0.0) | said
     return values
@@ -242,8 +242,8 @@ def likeness(left: str, right: str) -> float:
     if _is_number(left) or _is_number(right) or min(len(left), len(right)) < 3:
         return 0.0
     start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
-    one, other = ({f"^{word}$"[i : i + 3] for i in range(len(word))} for word in (left, right))
-    dice = 2 * len(one & other) / (len(one) + len(other))
+    grams, others = ({f"^{word}$"[i : i + 3] for i in range(len(word))} for word in (left, right))
+    dice = 2 * len(grams & others) / (len(grams) + len(others))
     share = max(start / max(len(left), len(right)) if start >= 4 else 0.0, dice)
     return share if share >= 0.5 else 0.0
 
@@ -276,9 +276,9 @@ def _content(stems: Sequence[str], asked: set[str]) -> list[str]:
     return [stem for stem in large if stem not in asked] or large or list(stems)
 
 
-def _abbreviated(found: Sequence[str], other: str) -> tuple[str, ...]:
+def _abbreviated(given: Sequence[str], other: str) -> tuple[str, ...]:
     """The words, with those that an abbreviation in the other text stands for as one: "federal bureau of investigation" as "fbi"."""
-    result = list(found)
+    result = list(given)
     for short in sorted(set(re.findall(r"\b[A-Z]{2,5}\b", other.replace(".", "")))):
         for start in range(len(result)):
             end, letters = start, ""
@@ -295,21 +295,21 @@ def _matched(wanted: Sequence[str], there: Sequence[str]) -> float:
     return sum(best) / len(wanted)
 
 
-def _contained(some: Sequence[str], many: Sequence[str], stems: list[str], others: list[str]) -> bool:
+def _contained(short: Sequence[str], long: Sequence[str], stems: list[str], others: list[str]) -> bool:
     run = any(others[start : start + len(stems)] == stems for start in range(len(others) - len(stems) + 1))
-    return run or (len("".join(some)) > 3 and "".join(some) in "".join(many))
+    return run or (len("".join(short)) > 3 and "".join(short) in "".join(long))
 
 
-def _dates(some: Sequence[str], many: Sequence[str]) -> dict[str, float]:
+def _dates(short: Sequence[str], long: Sequence[str]) -> dict[str, float]:
     """Whether years, months and days of months of two answers agree."""
     parts = []
-    for found in (some, many):
-        near = [set(found[max(0, i - 1) : i + 3]) & set(MONTHS) for i in range(len(found))]
-        years = {word for word in found if re.fullmatch(r"1\d{3}|20\d\d", word)}
-        days = {word for word, months in zip(found, near, strict=True) if months and _is_number(word) and len(word) < 3}
-        parts.append((years, set(found) & set(MONTHS), days))
-    differ = any(one and other and not one & other for one, other in zip(*parts, strict=True))
-    years, months, days = (one & other for one, other in zip(*parts, strict=True))
+    for own in (short, long):
+        near = [set(own[max(0, i - 1) : i + 3]) & set(MONTHS) for i in range(len(own))]
+        years = {word for word in own if re.fullmatch(r"1\d{3}|20\d\d", word)}
+        days = {word for word, months in zip(own, near, strict=True) if months and _is_number(word) and len(word) < 3}
+        parts.append((years, set(own) & set(MONTHS), days))
+    differ = any(first and second and not first & second for first, second in zip(*parts, strict=True))
+    years, months, days = (first & second for first, second in zip(*parts, strict=True))
     return {"dates_agree": float(bool(years or (months and days)) and not differ), "dates_differ": float(differ)}
 
 
@@ -324,11 +324,11 @@ def _rival_name(stems: list[str], others: list[str], longer: str, asked: set[str
     return bool(beside & names - set(stems) - asked - LITTLE_WORDS)
 
 
-def _negated(found: Sequence[str], content: Sequence[str], asked: set[str]) -> bool:
+def _negated(given: Sequence[str], content: Sequence[str], asked: set[str]) -> bool:
     """Whether a content word that both share stands only after a negation: at most three words before it, and after any "but"."""
     plain, denied = set(), set()
-    for i, word in enumerate(found):
-        near = takewhile(lambda before: before != "but", reversed(found[max(0, i - 3) : i]))
+    for i, word in enumerate(given):
+        near = takewhile(lambda before: before != "but", reversed(given[max(0, i - 3) : i]))
         (denied if NEGATIONS & set(near) - asked else plain).add(_stem(word))
     return bool((set(content) - NEGATIONS) & denied - plain)
 

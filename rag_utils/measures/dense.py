@@ -95,7 +95,7 @@ def entailment(model: LanguageModel, prompt: Prompt, questions, premises, hypoth
     source : DENSE, eq. 5 and appendix B.2, where the word that is generated counts
     """
     triples = zip(questions, premises, hypotheses, strict=True)
-    texts = [prompt_text(model, prompt, question, premise=one, hypothesis=other) for question, one, other in triples]
+    texts = [prompt_text(model, prompt, asked, premise=left, hypothesis=right) for asked, left, right in triples]
     return word_log_likelihoods(model, texts, VERDICTS)
 
 
@@ -261,7 +261,7 @@ def refined(supplies: Sequence[Supply], variants: Mapping[str, Mapping], tables:
     source   : DENSE, section 5.2 and Table 5
     """
     pairs = product(supplies, variants.items())
-    return together({Case(one.question.id, name): _outcome(one, tables, **how) for one, (name, how) in pairs})
+    return together({Case(supply.question.id, name): _outcome(supply, tables, **how) for supply, (name, how) in pairs})
 
 
 def understood(supplies: Sequence[Supply], tables: Tables) -> dict[str, Outcome]:

@@ -64,10 +64,10 @@ def propose(ids: Sequence[str], size: int, lengths: Mapping[str, int | Mapping[s
         kind = checks.one_of("set of orders", name.split(" ")[0], (ALONE, PRUNED, FULL, CYCLIC))
         cut = length if isinstance(length, Mapping) else dict.fromkeys(ids, length)
         if kind in (ALONE, CYCLIC):
-            sets[name] = {one: moi.cyclic_orders(size, prefix=cut[one]) for one in ids}
+            sets[name] = {key: moi.cyclic_orders(size, prefix=cut[key]) for key in ids}
         else:
-            seeded = {one: [seed, number] for number, one in enumerate(ids)}
-            sets[name] = {one: moi.random_orders(size, drawn, prefix=cut[one], rng=rng) for one, rng in seeded.items()}
+            seeded = {key: [seed, number] for number, key in enumerate(ids)}
+            sets[name] = {key: moi.random_orders(size, drawn, prefix=cut[key], rng=rng) for key, rng in seeded.items()}
     return sets
 
 
@@ -150,7 +150,7 @@ def judged(reply: str, question: Question) -> dict:
 def _asked(questions: Sequence[Question], shown: Shown, sets: Sets):
     """Of every order the columns that name it, its question, and the passages as it puts them; ValueError if any of these is missing."""
     questions = list(dict.fromkeys(questions))
-    by_id = dict(zip(checks.distinct("ids of questions", [one.id for one in questions]), questions, strict=True))
+    by_id = dict(zip(checks.distinct("ids of questions", [asked.id for asked in questions]), questions, strict=True))
     for condition, orders in sets.items():
         checks.keyed(f"questions of {condition}", by_id, orders), checks.keyed("shown", shown, orders)
         for name, every in orders.items():

@@ -170,7 +170,7 @@ def test_fits_are_moi_fit_question_by_question():
         fit = moi.fit(orders, moi.saliency(part["query"], prior=False), 5, starts=4, rng=3)
         assert row[["a1", "a2", "a3"]].tolist() == fit.position.tolist() and row["residual"] == fit.residual
         assert (row["identified"], row["jacobian"], row["rankings"]) == (fit.identified, fit.rank, fit.rankings)
-    signed = measure.fitted(table, "full", size=5, sign="pointwise prior", starts=4)
+    signed = measure.fitted(table, "full", size=5, sign="pointwise prior", starts=24)
     assert signed["order"].tolist() == fits["order"].tolist()  # the scores alone know the sign
     with pytest.raises(ValueError, match="unknown condition 'prund'"):
         measure.fitted(table, "prund", size=5)
