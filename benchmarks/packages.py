@@ -2,7 +2,7 @@
 
     pip install --no-deps --target FOLDER llmlingua==0.2.2 tiktoken nltk
     pip install --no-deps --target FOLDER selective-context==0.1.4
-    python benchmarks/packages.py FOLDER
+    python benchmarks/packages.py FOLDER            # --check compares with what is kept instead of writing it
 
 Written to `data/results/06_ecorag_ablations/packages.csv`, for some passages of the companion corpus: per token LLMLingua's score and
 whether it is kept at half the tokens, and per sentence Selective-Context's score. Neither package runs as it comes:
@@ -23,7 +23,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from experiments import table
+from experiments import table, verify
 from rag_utils import data, lm
 
 RESULTS, PASSAGES = table.FOLDER / "06_ecorag_ablations" / "packages.json", 6
@@ -91,7 +91,16 @@ def measured(folder: Path, profile: str, passages: int) -> table.Kept:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="where the packages were installed")
-    table.save(RESULTS, measured(parser.parse_args().folder, "embedded", PASSAGES))
+    parser.add_argument("--check", action="store_true", help="compare with the committed table, write nothing")
+    given = parser.parse_args()
+    again = measured(given.folder, "embedded", PASSAGES)
+    if not given.check:
+        table.save(RESULTS, again)
+        return
+    wrong = verify.differences(table.parsed(table.text_of("packages", again.rows)), table.load(RESULTS), few=False)
+    if wrong:
+        sys.exit("\n".join(wrong))
+    print(f"verified, {len(again.rows)} rows")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from rag_utils.measures.moi import candidates
 OWN = ("hotpotqa", "musique")  # data sets whose questions come with their paragraphs
 # as in SePer, Table 1
 SYSTEM_TITLES = dict(zip(SYSTEMS, ("DPR-FiD", "InstructGPT", "ChatGPT", "GPT-4", "BingChat"), strict=True))
+_KEY_VALUES = rows.fields(ordered_kv_records=rows.Some[list[rows.Text]], key=rows.Text, value=rows.Text)
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,25 @@ def evouna(*, mode: str = "replay", few: int | None = None) -> tuple[pd.DataFram
     return lexical_match(data.load_judged("evouna_nq")[:few]), source("evouna_nq")
 
 
+def nearest(questions: Sequence[Question], pool: retrieve.Pool, k: int, **how) -> dict[str, tuple[Passage, ...]]:
+    """Question id -> the k passages whose embeddings are nearest to it, best first; how as in `retrieve.dense`."""
+    run, near = retrieve.dense(questions, pool, k=k, **how), {}
+    for question in questions:
+        by_id = {passage.id: passage for passage in (pool(question) if callable(pool) else pool)}
+        near[question.id] = tuple(by_id[name] for name in retrieve.ranking(run[question.id]))
+    return near
+
+
+def confusion(*, dataset: str, mode: str = "replay") -> tuple[pd.DataFrame, dict]:
+    """`lexical_match` against people, system by system: column id (its title), and how many answers are tp, fp, fn and tn."""
+    each, counts = lexical_match(data.load_judged(dataset)), []
+    for name, title in SYSTEM_TITLES.items():
+        match, right = each[[f"match_{name}", f"verdict_{name}"]].dropna().astype(bool).to_numpy().T
+        kinds = {"tp": match & right, "fp": match & ~right, "fn": ~match & right, "tn": ~match & ~right}
+        counts.append({"id": title} | {kind: int(held.sum()) for kind, held in kinds.items()})
+    return pd.DataFrame(counts), source(dataset)
+
+
 def lexical_match(judged: Sequence[Judged]) -> pd.DataFrame:
     """For every judged answer whether it contains a gold ("Lexical Match" in SePer, Table 1), and whether a person found it right.
 
@@ -83,12 +103,6 @@ def lexical_match(judged: Sequence[Judged]) -> pd.DataFrame:
             row[f"verdict_{answer.system}"] = None if answer.verdict is None else int(answer.verdict)
         rows.append(row)
     return pd.DataFrame(rows, columns=["id", *(f"{kind}_{name}" for name in SYSTEMS for kind in ("match", "verdict"))])
-
-
-class _KeyValues(rows.Row):
-    ordered_kv_records: rows.Some[list[rows.Text]]
-    key: rows.Text
-    value: rows.Text
 
 
 def benchmark_passages(
@@ -118,7 +132,7 @@ def key_values(n: int, size: int, *, seed: int = 0) -> tuple[list[Question], dic
     """Key-value retrieval (Liu et al. 2024): the value of a key among `size` keys, each a passage, the wanted one at a random place."""
     questions, shown = [], {}
     for number, (where, row) in enumerate(islice(rows.lines(manifest.locate("kv_retrieval")), n)):
-        item = rows.check(_KeyValues, row, where)
+        item = rows.check(_KEY_VALUES, row, where)
         records = [record for record in item.ordered_kv_records if record[0] != item.key][: size - 1]
         name = data.question_id(item.key)
         gold, *others = passages = [

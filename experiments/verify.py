@@ -31,7 +31,7 @@ def verified(chapter: str, name: str, *, recorded: bool = False) -> tuple[str, s
     try:
         kept = tables.kept(chapter, name)
         if not kept.function.startswith("experiments."):
-            return "not run", f"{kept.function} made it, which is no experiment"
+            return "not run", f"{kept.function} made it, no experiment; its script has --check"
         few = {"few": FEW} if tables.takes_few(kept.function) else {}
         if few and recorded:
             return "not run", "needs the model"
@@ -66,7 +66,7 @@ def differences(computed: pd.DataFrame, kept: Kept, *, few: bool) -> list[str]:
     wrong += [f"{at} is not computed" for at, row in theirs.items() if at not in ours and (not few or row["id"] in ids)]
     for place, row in ours.items():
         other = theirs.get(place, row)
-        unsettled = {"order"} if row.get("identified") == other.get("identified") == 0 else set()
+        unsettled = {"order", "right", "opposite"} if row.get("identified") == other.get("identified") == 0 else set()
         apart = [name for name in row if name not in unsettled and not _same(row[name], other[name], few, name)]
         if apart:
             wrong.append(f"{place}: " + ", ".join(f"{name} is {row[name]}, kept is {other[name]}" for name in apart))

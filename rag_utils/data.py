@@ -17,6 +17,7 @@ from rag_utils.corpora.rows import AnyText, Row, Some, Text, checked, fields, it
 from rag_utils.corpora.sentences import split_sentences
 
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")  # of EVOUNA
+JUDGED = ("evouna_nq", "evouna_tq")
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def load_judged(name: str = "evouna_nq") -> list[Judged]:
     Ids are those of `load("nq")` where the two share a question. Golds are the file's `golden_answer` cut at "/", which
     also cuts golds that have one in them. An answer that is null in the file is an empty text.
     """
-    checks.one_of("judged data set", name, ("evouna_nq",))
+    checks.one_of("judged data set", name, JUDGED)
     return [
         Judged(row["id"], row["text"], tuple(row["golds"]), tuple(JudgedAnswer(**answer) for answer in row["answers"]))
         for row in table(name)
@@ -184,7 +185,7 @@ def table(name: str):
     """
     from datasets import Dataset, Features, List, Value
 
-    others = {"evouna_nq": lambda: _numbered(_evouna()), "companion_contrast": companion.contrast}
+    others = {of: (lambda of=of: _numbered(_evouna(of))) for of in JUDGED} | {"companion_contrast": companion.contrast}
     readers = _QUESTIONS | others
     rows = list(readers[checks.one_of("data set", name, readers)]())
     if name not in _QUESTIONS:
@@ -254,10 +255,10 @@ def _squad() -> Iterator[dict]:
                 yield _record(question.id, question.question, [answer.text for answer in question.answers], gold, [])
 
 
-def _evouna() -> Iterator[dict]:
-    for where, item in checked(_EVOUNA, items(locate("evouna_nq"))):
-        if item.improper:
-            continue
+def _evouna(name: str) -> Iterator[dict]:
+    rows = items(locate(name))  # of improper ones nothing is used; in TQ some have the word "nan" as verdict
+    proper = (row for row in rows if not (isinstance(row[1], dict) and row[1].get("improper") is True))
+    for where, item in checked(_EVOUNA, proper):
         golds = [gold.strip() for gold in (item.golden_answer or "").split("/") if gold.strip()]
         if not golds:
             raise DataError(f"{where}, field golden_answer: no gold in it, wanted one or more, parted by /")

@@ -62,6 +62,7 @@ FILES = {
     "squad": ("squad.json", _squad),
     "hotpotqa": ("hotpotqa.jsonl", _multihop),
     "evouna_nq": ("evouna.json", _evouna),
+    "evouna_tq": ("evouna_tq.json", _evouna),
 }
 
 

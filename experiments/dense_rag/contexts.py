@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from semantic_text_splitter import TextSplitter
 
+from experiments import benchmarks
 from rag_utils import answers, retrieve
 from rag_utils.base import checks
 from rag_utils.corpora.sentences import split_sentences
@@ -79,10 +80,9 @@ def supplies(
     raises     : ValueError if reserve is below k
     """
     checks.whole("reserve", reserve, least=k)
-    run, supplied = retrieve.dense(questions, chunks, k=reserve, encoder=encode), []
+    ranked, supplied = benchmarks.nearest(questions, chunks, reserve, encoder=encode), []
     for question in questions:
-        by_id = {chunk.id: chunk for chunk in (chunks(question) if callable(chunks) else chunks)}
-        near = tuple(by_id[name] for name in retrieve.ranking(run[question.id]))
+        near = ranked[question.id]
         vectors = encode([f"{chunk.title} {chunk.text}" for chunk in near])
         supplied.append(Supply(question, near, tuple(range(min(k, len(near)))), vectors))
     return supplied

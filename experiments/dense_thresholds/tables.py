@@ -205,12 +205,8 @@ class Setup:
 
 def nearest(questions: Sequence[Question], pool: retrieve.Pool, k: int) -> list[Supply]:
     """Questions with the k passages whose embeddings are nearest to them; those for which fewer are found are left out."""
-    run, supplies = retrieve.dense(questions, pool, k=k), []
-    for question in questions:
-        by_id = {passage.id: passage for passage in (pool(question) if callable(pool) else pool)}
-        if len(run[question.id]) == k:
-            supplies.append(Supply(question, tuple(by_id[name] for name in retrieve.ranking(run[question.id]))))
-    return supplies
+    near = benchmarks.nearest(questions, pool, k)
+    return [Supply(question, near[question.id]) for question in questions if len(near[question.id]) == k]
 
 
 def under(condition: str, supplies: Sequence[Supply], said: Sequence[list[Generation]]) -> Drawn:

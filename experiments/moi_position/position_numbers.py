@@ -27,9 +27,8 @@ SPLITS = {"single": ("test",), "bridge": ("test", "train"), "comparison": ("test
 
 def chosen(kind: str, n: int, splits: Sequence[str] | None = None) -> list[Question]:
     """Questions of the corpus of one type, half of the n about real things and half about invented ones."""
-    every = [
-        q for split in splits or SPLITS[kind] for q in data.load("companion") if (q.type, q.split) == (kind, split)
-    ]
+    parts = [(kind, split) for split in splits or SPLITS[kind]]
+    every = [q for part in parts for q in data.load("companion") if (q.type, q.split) == part]
     return [q for about in ("real", "invented") for q in [q for q in every if q.kind == about][: n // 2]]
 
 

@@ -34,16 +34,11 @@ def asked(*, mode, questions, asker_profile, judge_prompt, few=None) -> tuple[pd
     """
     asker, prompt = asking.reader(asker_profile, mode), load(judge_prompt)
     judged = sorted(data.load_judged(DATASET), key=lambda row: data.question_id(row.question))[:questions][:few]
-    given = [(row, [answer for answer in row.answers if answer.text.strip()]) for row in judged]
-    texts = [
-        prompt_text(asker, prompt, row.question, reference=gold, answer=answer.text)
-        for row, own in given
-        for answer in own
-        for gold in row.golds
-    ]
-    yes = iter(said_yes(asker, texts).tolist())
-    rows = [
-        {"id": row.id} | {f"lm_{answer.system}": max(next(yes) for _ in row.golds) for answer in own}
-        for row, own in given
-    ]
-    return pd.DataFrame(rows), asking.facts(asker=asker) | benchmarks.source(DATASET)
+    said, texts = [(row, answer) for row in judged for answer in row.answers if answer.text.strip()], []
+    for row, answer in said:
+        given = {"answer": answer.text}
+        texts += [prompt_text(asker, prompt, row.question, reference=gold, **given) for gold in row.golds]
+    rows, yes = {row.id: {"id": row.id} for row in judged}, iter(said_yes(asker, texts).tolist())
+    for row, answer in said:
+        rows[row.id][f"lm_{answer.system}"] = max(next(yes) for _ in row.golds)
+    return pd.DataFrame([*rows.values()]), asking.facts(asker=asker) | benchmarks.source(DATASET)

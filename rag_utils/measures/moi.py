@@ -17,10 +17,11 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import least_squares
 
-from rag_utils import answers, moi, similarity
+from rag_utils import answers, moi
 from rag_utils.base import checks
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
+from rag_utils.measures.erag import SCORES
 from rag_utils.prompts import Prompt
 from rag_utils.retrieve import Run, ranking
 
@@ -30,7 +31,6 @@ Sets = Mapping[str, Orders]  # sets of orders by name; in a table the name is th
 Problem = tuple[np.ndarray, np.ndarray]  # orders (m, L) and scores (m,) of one question, as `moi.fit` takes them
 ALONE, PRUNED, FULL = "alone", "pruned", "full"
 CYCLIC, SHORT, VARIABLE = "cyclic", "cyclic pruned", "cyclic variable"
-SCORES = {**answers.METRICS, "rouge_l": similarity.rouge_l}  # name -> score(reply, references)
 
 
 def candidates(questions: Sequence[Question], run: Run, passages: Mapping[str, Passage], *, size: int) -> Shown:

@@ -93,6 +93,11 @@ def test_what_contains_a_gold_is_held_against_what_people_said(reader):
     )
     assert second == [1, 0] and last == [4, 6]
     assert each.isna().any(axis=1).sum() == 1  # one answer is missing
+    counts, facts = benchmarks.confusion(dataset="evouna_tq")
+    assert facts["source"] == "invented/evouna_tq@1"
+    counts = counts.set_index("id")
+    assert counts.loc["InstructGPT"].tolist() == [0, 1, 0, 5] and counts.loc["BingChat"].tolist() == [4, 0, 2, 0]
+    assert counts.sum(axis=1).tolist() == [6, 6, 6, 5, 6]
 
 
 def test_a_language_model_judges_each_answer_by_its_better_gold(reader):

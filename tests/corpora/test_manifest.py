@@ -122,9 +122,9 @@ def locked():
 # --- the manifest of the repository ----------------------------------------------------------------------------------
 
 
-def test_the_repository_s_manifest_names_six_files_and_their_addresses_agree_with_their_sources():
+def test_the_repository_s_manifest_names_its_files_and_their_addresses_agree_with_their_sources():
     known = manifest.entries()
-    assert list(known) == ["nq", "evouna_nq", "squad", "hotpotqa", "musique", "kv_retrieval"]
+    assert list(known) == ["nq", "evouna_nq", "evouna_tq", "squad", "hotpotqa", "musique", "kv_retrieval"]
     for name, one in known.items():
         repository, _, rest = one.source.partition("@")
         commit, _, path = rest.partition(":")

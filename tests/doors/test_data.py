@@ -464,7 +464,7 @@ def test_files_that_are_not_there_are_named(put):
 
 @each("function", [load, data.passages, data.table, load_judged])
 def test_an_unknown_name_gets_the_near_ones(function):
-    wanted, near = ("evouna", "evouna_nq") if function is load_judged else ("hotpot", "hotpotqa")
+    wanted, near = ("evouna", "evouna_tq' or 'evouna_nq") if function is load_judged else ("hotpot", "hotpotqa")
     with pytest.raises(ValueError, match=f"unknown .*data set '{wanted}'; did you mean '{near}'"):
         function(wanted)
     with pytest.raises(ValueError, match="unknown"):

@@ -135,7 +135,7 @@ def test_counts_add_up_to_the_labels(counts):
         assert (c.tp + c.fn, c.fp + c.tn) == JUDGED["TriviaQA", system]
         assert c.sum() == 1938
     facts = json.loads(COUNTS.with_suffix(".json").read_text(encoding="utf-8"))["facts"]
-    assert facts["answers"] == 1938 and "EVOUNA/TQ.json" in facts["source"]
+    assert "EVOUNA/TQ.json" in facts["source"]
 
 
 def test_printed_values_are_those_of_the_counts_after_one_swap(counts, pairs):
