@@ -156,7 +156,8 @@ groups = reader.generate([f"prompt {{i}}" for i in range(120)], n=2, temperature
 print(sum(len(group) for group in groups), "replies")
 """
 COMMAND = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job begins without
 from pathlib import Path
 from rag_utils.page import chapters, cli
 for name, place in {places!r}.items():
