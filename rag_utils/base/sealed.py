@@ -5,12 +5,14 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from rag_utils.base.cache import ROOT, make_dir
+from rag_utils.base.cache import ROOT, CacheError, cache_dir, make_dir
 
 TRIES, PAUSE = 10, 0.02  # a reader that comes between the two files of a writer looks again
+SETTLED = 2.0  # seconds after which a change must show in a file's time
 
 
 class TableError(ValueError):
@@ -76,6 +78,33 @@ def replace(path: Path, text: str) -> None:
     finally:
         if partial.exists():
             partial.unlink()
+
+
+def digests(paths: Iterable[Path]) -> dict[Path, str]:
+    """The SHA-256 of each file, 64 hex digits; a file of the same size, time and inode as once before is not read again."""
+    memory = cache_dir("digests.json")
+    try:
+        known = dict(json.loads(memory.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        known = {}
+    result, news = {}, {}
+    for path in paths:
+        status = path.stat()
+        state = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+        name = str(path.resolve())
+        if known.get(name, [])[:-1] == state:
+            result[path] = known[name][-1]
+            continue
+        with path.open("rb") as stream:
+            result[path] = hashlib.file_digest(stream, "sha256").hexdigest()
+        if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED:
+            news[name] = [*state, result[path]]
+    if news:
+        kept = {name: row for name, row in (known | news).items() if Path(name).exists()}
+        with suppress(CacheError, TableError):  # a folder without rights: the files are read again the next time
+            make_dir(memory.parent)
+            replace(memory, json.dumps(kept, indent=1))
+    return result
 
 
 class _Apart(TableError):

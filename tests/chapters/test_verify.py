@@ -54,7 +54,10 @@ def keep(rows, name="n", function="recorded", questions=6):
 def test_a_table_that_no_experiment_made_is_not_run():
     made = Kept(recorded(mode="replay", questions=6), "benchmarks.packages:measured", {"questions": 6}, {})
     tables.save(tables.FOLDER / "c" / "n.json", made)
-    assert verify.verified("c", "n") == ("not run", "benchmarks.packages:measured made it, no experiment; its script has --check")
+    assert verify.verified("c", "n") == (
+        "not run",
+        "benchmarks.packages:measured made it, no experiment; its script has --check",
+    )
 
 
 def test_rows_that_still_follow_are_verified(capsys):

