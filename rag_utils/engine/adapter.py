@@ -34,10 +34,9 @@ def merge(model, folder: Path) -> None:
     sums = []
     for name in names:
         down, up = (tensors[f"{name}.lora_{part}.weight"] for part in "AB")
-        weight = _weight(model, name.removeprefix("base_model.model."), rank, down, up)
-        sums.append((weight, (scale * (up.float() @ down.float())).to(weight)))
-    for weight, more in sums:
-        weight.data += more
+        sums.append((_weight(model, name.removeprefix("base_model.model."), rank, down, up), up.float(), down.float()))
+    for weight, up, down in sums:  # nothing is changed before all of them fit
+        weight.data += (scale * (up @ down)).to(weight)
 
 
 def _settings(config: dict) -> tuple[int, float]:
