@@ -17,7 +17,6 @@ from rag_utils.base import checks
 from rag_utils.engine import live_check, profiles, weights
 from rag_utils.engine.calls import MODES, Calls
 from rag_utils.engine.live_check import LiveCheck
-from rag_utils.engine.texts import Texts
 
 __all__ = ["Generation", "LanguageModel", "LiveCheck", "load", "word_log_likelihoods"]
 LARGEST_SEED = 2**64 - 1
@@ -72,6 +71,8 @@ class LanguageModel:
     def __init__(
         self, loaded: weights.Loaded, profile: profiles.Profile, *, mode: str = "replay", chapter: str | None = None
     ):
+        from rag_utils.engine.texts import Texts  # torch and transformers take seconds to import
+
         self.model, self.tokenizer = loaded.model, loaded.tokenizer
         self.name, self.revision, self.fingerprint = loaded.name, loaded.revision, loaded.fingerprint
         self.profile, self.mode, self.chapter = profile, mode, chapter

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rag_utils.base.checks import whole
-from rag_utils.engine import decode
 from rag_utils.engine.calls import Calls
 from rag_utils.engine.recordings import RecordingError
-from rag_utils.engine.texts import Texts
 
 NEAR = 0.02  # nats per token
 TIED = 0.01  # nats between the two best tokens, below which either may be the greedy one
@@ -30,8 +28,10 @@ class LiveCheck:
         )
 
 
-def live_check(texts: Texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
-    """Compute k of the answered calls again, chosen by the seed; see `LanguageModel.live_check`."""
+def live_check(texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
+    """Compute k of the answered calls again, chosen by the seed; see `LanguageModel.live_check`. `texts` are the model's `Texts`."""
+    from rag_utils.engine import decode  # torch and transformers take seconds to import
+
     whole("k", k, least=1), whole("seed", seed, least=0)
     keys = sorted(calls.answered)
     if not keys:

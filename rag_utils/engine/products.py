@@ -42,7 +42,7 @@ def _parts(layer: torch.nn.Linear) -> list[torch.Tensor]:
     state = layer.weight.data_ptr(), layer.weight._version
     if _laid_out.get(layer, (None,))[0] != state:
         columns = layer.weight.detach().tensor_split(-(-layer.in_features // LONGEST), dim=1)
-        parts = [torch.ops.mkldnn._reorder_linear_weight(part.contiguous()) for part in columns]
+        parts = [torch.ops.mkldnn._reorder_linear_weight(part) for part in columns]
         _laid_out[layer] = state, parts
     return _laid_out[layer][1]
 
