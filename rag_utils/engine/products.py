@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-LONGEST = 384  # products that are summed one after the other
+LONGEST = 768  # products that are summed one after the other
 _laid_out: WeakKeyDictionary = WeakKeyDictionary()  # linear layer -> (version of its weight, its parts for oneDNN)
 
 
