@@ -22,10 +22,8 @@ class LiveCheck:
     greedy: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.calls} of {self.recorded} recorded calls computed again: {self.tokens} tokens within {NEAR} nat each,\n"
-            f"{self.greedy} greedy replies reproduced."
-        )
+        replies = f",\n{self.greedy} greedy replies reproduced" if self.greedy else ""
+        return f"{self.calls} of {self.recorded} recorded calls computed again: {self.tokens} tokens within {NEAR} nat each{replies}."
 
 
 def live_check(texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
