@@ -69,11 +69,11 @@ def warped(*, mode, dataset, questions, among, profiles, prompts, how, few=None)
     return variants.warped(models["reader"], asked, samples.drawn, agreed, how["warps"]), facts
 
 
-def directed(*, mode, dataset, questions, among, profiles, prompts, how, few=None) -> Rows:
-    """Judged by the asker, which is asked what follows from what by the prompt "entails"; see `variants.directed`."""
-    samples, _, models, facts = _sampled(mode, dataset, questions, profiles, prompts, how, among, few)
-    prompt, agreed = load_prompt(prompts["entails"]), seper.agreements(*samples)
-    return variants.directed(models["asker"], samples.questions, samples.drawn, agreed, prompt), facts
+def judged(*, mode, dataset, questions, profiles, prompts, how, few=None) -> Rows:
+    """By other judges and to the letter, `prompts` holds what the asker is asked under "judge"; see `variants.by_judge`."""
+    samples, _, models, facts = _sampled(mode, dataset, questions, profiles, prompts, how, few=few)
+    agreed, prompt = seper.agreements(*samples), load_prompt(prompts["judge"])
+    return variants.by_judge(models["asker"], samples.questions, samples.drawn, agreed, prompt), facts
 
 
 class Samples(NamedTuple):

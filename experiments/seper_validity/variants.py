@@ -1,4 +1,4 @@
-"""What SePer comes to with the authors' array and clusters, with weights from a warped distribution, or where agreement has a direction."""
+"""What SePer comes to with the authors' array and clusters, with weights from a warped distribution, or by other judges."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -7,17 +7,18 @@ from itertools import chain
 import numpy as np
 import pandas as pd
 import torch
-from scipy.special import softmax
 from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from rag_utils import seper
+from experiments.seper_validity.compared import said_yes
+from rag_utils import retrieve, seper
+from rag_utils.answers import contains_answer
 from rag_utils.data import Question
 from rag_utils.engine import decode
+from rag_utils.judge import THRESHOLD
 from rag_utils.lm import Generation, LanguageModel
 from rag_utils.measures import Case
-from rag_utils.measures.dense import entailment
 from rag_utils.measures.seper import Agreed, Drawn, meanings
-from rag_utils.prompts import Prompt
+from rag_utils.prompts import Prompt, prompt_text
 
 CODE = {"best answer, array as the code reads it": "soft_mixed", "hard, the latest cluster takes over": "hard_latest"}
 
@@ -101,37 +102,36 @@ def log_likelihoods(reader: LanguageModel, asked: Mapping, drawn: Drawn, **how) 
     return {case: np.array([value[key] for key in own], dtype=float) for case, own in keys.items()}
 
 
-def directed(
+def by_judge(
     asker: LanguageModel, questions: Sequence[Question], drawn: Drawn, agreed: Agreed, prompt: Prompt
 ) -> pd.DataFrame:
-    """SePer with a language model as judge of what follows from what; every distinct pair is asked once, each way.
+    """SePer by other judges of whether a sample means the answer, and with two sentences of the paper taken at their word.
 
-    agreed  : makes the clusters, in every column; prompt: as in `measures.dense.entailment`
-    returns : columns id, condition; soft_forward (does the answer follow from the sample?), soft_backward (the sample from the answer?) and
-              soft_larger, the larger of both ways, with P("entailment") among the three words as kernel; hard_forward (clusters whose
-              first member entails the answer: likeliest word "entailment") and hard_consistent ("contradiction" the likeliest word
-              neither way); soft_judge, by `agreed`. All against the first of the accepted answers only
-    source  : SePer, Algorithm 1, has E(r, a); the authors' code the larger of both ways, and for the hard score no contradiction
+    agreed  : makes the clusters, and is the judge of soft_judge, soft_literal and hard_every; prompt: as in `compared.asked_judge`
+    returns : columns id, condition; against the first accepted answer soft_judge, soft_containing (the sample contains it), soft_cosine (of
+              MiniLM's embeddings, 0 if negative) and soft_lm (the asker's probability of "yes"); against all of them soft_literal (raw
+              likelihoods, summed over distinct texts) and hard_every (a cluster counts if each member means the answer)
+    source  : SePer, eq. 9 and Algorithm 1; its appendix B.4 compares judges
     """
-    by_id, asked, table = {question.id: question for question in questions}, {}, []
-    for case, replies in drawn.items():
-        question, answer = by_id[case[0]].text, by_id[case[0]].answers[0]
-        said = [reply.text.strip() or "no answer" for reply in replies]
-        asked[case] = [((question, reply, answer), (question, answer, reply)) for reply in said]
-    distinct = list(dict.fromkeys(chain(*chain(*asked.values()))))
-    shares = softmax(entailment(asker, prompt, *zip(*distinct, strict=True)), axis=1)
-    share = dict(zip(distinct, shares, strict=True))
-    for case, pairs in asked.items():
-        kernel, alike = agreed[case]
-        both = np.array([[share[way] for way in pair] for pair in pairs])  # samples, ways, verdicts
-        verdicts = both.argmax(axis=2)
-        kernels = {"forward": both[:, 0, 0], "backward": both[:, 1, 0], "larger": both[:, :, 0].max(axis=1)}
-        right = {"forward": verdicts[:, 0] == 0, "consistent": (verdicts != 1).all(axis=1)}
-        whole = np.array([reply.log_likelihood for reply in drawn[case]])
-        table.append(
-            {"id": case[0], "condition": case[1]}
-            | {f"soft_{way}": seper.soft(whole, each[:, None]) for way, each in kernels.items()}
-            | {"soft_judge": seper.soft(whole, kernel[:, :1])}
-            | {f"hard_{way}": seper.hard(whole, *meanings(each[:, None], alike)) for way, each in right.items()}
-        )
+    by_id, table = {question.id: question for question in questions}, []
+    said = {case: [(case[0], reply.text.strip() or "no answer") for reply in own] for case, own in drawn.items()}
+    pairs = [(by_id[name], text, by_id[name].answers[0]) for name, text in dict.fromkeys(chain(*said.values()))]
+    asked = [prompt_text(asker, prompt, one, reference=answer, answer=text) for one, text, answer in pairs]
+    _, texts, answers = zip(*pairs, strict=True)
+    cosines = (retrieve.encoder()([*texts]) * retrieve.encoder()([*answers])).sum(axis=1)
+    verdicts = {"containing": [contains_answer(text, [answer]) for _, text, answer in pairs]}
+    verdicts |= {"cosine": cosines.clip(0, 1), "lm": said_yes(asker, asked)}
+    of = {
+        name: {(one.id, text): value for (one, text, _), value in zip(pairs, v, strict=True)}
+        for name, v in verdicts.items()
+    }
+    for case, own in drawn.items():
+        (kernel, alike), whole = agreed[case], np.array([reply.log_likelihood for reply in own])
+        clusters, _ = meanings(kernel, alike)
+        every = [(kernel[clusters == cluster] >= THRESHOLD).all(axis=0) for cluster in range(clusters.max() + 1)]
+        _, once = np.unique([text for _, text in said[case]], return_index=True)
+        row = {"id": case[0], "condition": case[1], "soft_judge": seper.soft(whole, kernel[:, :1])}
+        row |= {f"soft_{name}": seper.soft(whole, [[verdict[p]] for p in said[case]]) for name, verdict in of.items()}
+        row["soft_literal"] = min(1.0, float((np.exp(whole[once]) @ kernel[once]).mean()))
+        table.append(row | {"hard_every": seper.hard(whole, clusters, np.array(every))})
     return pd.DataFrame(table)

@@ -17,7 +17,7 @@ HOW = {"samples": 4, "max_new_tokens": 3, "seed": 5}
 SETTINGS = {
     "mode": "fresh",
     "profiles": {"reader": "tiny", "judge": "letters", "asker": "tiny"},
-    "prompts": {"closed": CLOSED_NAME, "read": READ_NAME, "judge": "seper_judge.chat", "entails": "dense_entails.chat"},
+    "prompts": {"closed": CLOSED_NAME, "read": READ_NAME, "judge": "seper_judge.chat"},
 }
 
 
@@ -94,9 +94,9 @@ def test_variants_of_the_same_samples(by_hand, model):
     assert warped["soft_none"].to_numpy() == pytest.approx(plain["seper_soft"].to_numpy(), abs=1e-4)
     assert warped["change_none"].abs().max() < 1e-4 and (warped["possible_sharp"] == 1).all()
     assert (warped["change_sharp"].abs() > 0.1).any()
-    directed, facts = tables.directed(how=HOW, among=None, **ON, **SETTINGS)
-    wanted = variants.directed(model, questions, drawn, agreed, prompts.load("dense_entails.chat"))
-    pd.testing.assert_frame_equal(directed, wanted, **CLOSE)
+    judged, facts = tables.judged(how=HOW, **ON, **SETTINGS)
+    wanted = variants.by_judge(model, questions, drawn, agreed, prompts.load(SETTINGS["prompts"]["judge"]))
+    pd.testing.assert_frame_equal(judged, wanted, **CLOSE)
     assert facts["fingerprints"] == {"tiny-llama": model.fingerprint}
 
 

@@ -1,7 +1,6 @@
-"""SePer with warped weights and with a judge that has a direction: by hand, with stand-ins for the models."""
+"""SePer with warped weights and by other judges: by hand, with stand-ins for the models."""
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,51 +83,47 @@ def test_warped_weights_by_hand(monkeypatch):
     )
 
 
-LIKES = {("Ann", "Ann Lee"): 0.3, ("Ann Lee", "Ann"): 0.8, ("Bob", "Ann Lee"): 0.1, ("Ann Lee", "Bob"): 0.2}
-
-
 class Asker:
-    """Says "entailment" with the probability in LIKES, by premise and hypothesis, else "contradiction" of Bob, "neutral" of others."""
+    """Says "Yes" of Bob with 0.3, of others with 0.8, half as often as it may: it may say other words too."""
 
-    asked = 0
+    def __init__(self):
+        self.asked = []
 
     def log_likelihood(self, contexts, continuations):
-        Asker.asked += len(contexts)
-        found = []
-        for context, word in zip(contexts, continuations, strict=True):
-            premise, hypothesis = context.split(">")
-            entails = LIKES.get((premise, hypothesis), 0.2)
-            rest = (
-                {"contradiction": 0.6, "neutral": 0.4} if "Bob" in context else {"contradiction": 0.1, "neutral": 0.9}
-            )
-            share = entails if word == "entailment" else (1 - entails) * rest[word]
-            found.append(np.log([0.5 * share]))  # the model may say other words too
-        return found
+        self.asked += contexts
+        shares = [0.3 if "Bob" in context else 0.8 for context in contexts]
+        return [
+            np.log([0.5 * (share if "Yes" in word else 1 - share)])
+            for share, word in zip(shares, continuations, strict=True)
+        ]
 
 
-def test_directions_by_hand():
-    prompt = SimpleNamespace(chat=False, fill=lambda question, premise, hypothesis: f"{premise}>{hypothesis}")
-    Asker.asked = 0
-    table = variants.directed(Asker(), [QUESTION], DRAWN, AGREED, prompt)
-    assert Asker.asked == 3 * 2 * 3  # three replies, each way, three words: every pair once
-    gold, closed = table.set_index("condition").loc[["gold", "closed book"]].to_dict("records")
-    # Ann weighs 2/3, Bob 1/3
-    assert gold["soft_forward"] == pytest.approx((2 * 0.3 + 0.1) / 3)
-    assert gold["soft_backward"] == pytest.approx((2 * 0.8 + 0.2) / 3)
-    assert gold["soft_larger"] == pytest.approx((2 * 0.8 + 0.2) / 3)
-    assert gold["soft_judge"] == pytest.approx(0.6)  # against the first answer
-    assert gold["hard_forward"] == 0  # Ann's likeliest word is neutral
-    assert gold["hard_consistent"] == pytest.approx(2 / 3)  # Bob is contradicted
-    assert closed["hard_consistent"] == pytest.approx(0.5)
+def test_other_judges_by_hand():
+    asker, prompt = Asker(), Prompt("p", "$question $reference>$answer", chat=False)
+    table = variants.by_judge(asker, [QUESTION], DRAWN, AGREED, prompt)
+    texts = {reply.text.strip() for replies in DRAWN.values() for reply in replies}
+    assert len(asker.asked) == 2 * len(texts)  # every distinct reply once, two words
+    gold = table.set_index("condition").loc["gold"]
+    # Ann weighs 2/3, Bob 1/3; the first answer is Ann Lee
+    assert gold["soft_judge"] == pytest.approx(0.6)
+    assert gold["soft_lm"] == pytest.approx((2 * 0.8 + 0.3) / 3, abs=1e-5)
+    assert gold["soft_containing"] == 0  # "Ann" does not contain "Ann Lee"
+    assert 0 < gold["soft_cosine"] < 1
+
+
+def test_to_the_letter_by_hand():
+    """Two equal replies count once, with their own likelihood; a cluster counts only if each member means the answer."""
+    drawn = {KEY: [said("a", 0.5), said("a", 0.5), said("b", 0.2)]}
+    kernel, alike = np.array([[0.9, 0.0], [0.9, 0.0], [0.1, 1.0]]), np.ones((3, 3), dtype=bool)
+    prompt = Prompt("p", "$question $reference>$answer", chat=False)
+    row = variants.by_judge(Asker(), [QUESTION], drawn, {KEY: (kernel, alike)}, prompt).iloc[0]
+    assert row["soft_literal"] == pytest.approx((0.5 * 0.9 + 0.2 * 0.1 + 0.2 * 1.0) / 2)
+    assert row["hard_every"] == 0 and seper.hard(np.log([0.5, 0.5, 0.2]), [0, 0, 0], kernel[:1] >= 0.5) == 0.5
 
 
 def test_a_blank_reply_is_asked_about_as_no_answer():
-    drawn = {KEY: [said("", 0.5)]}
-    seen = []
-    prompt = Prompt("p", "$question $premise>$hypothesis", chat=False)
-    asker = SimpleNamespace(
-        log_likelihood=lambda contexts, words: seen.extend(contexts) or [np.log([0.2])] * len(contexts)
-    )
-    found = variants.directed(asker, [QUESTION], drawn, {KEY: (np.zeros((1, 2)), np.eye(1, dtype=bool))}, prompt)
-    assert set(seen) == {"who no answer>Ann Lee", "who Ann Lee>no answer"}
-    assert found["soft_forward"].item() == pytest.approx(1 / 3)
+    asker = Asker()
+    agreed = {KEY: (np.zeros((1, 2)), np.eye(1, dtype=bool))}
+    prompt = Prompt("p", "$question $reference>$answer", chat=False)
+    variants.by_judge(asker, [QUESTION], {KEY: [said("", 0.5)]}, agreed, prompt)
+    assert set(asker.asked) == {"who Ann Lee>no answer"}
