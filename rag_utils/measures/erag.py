@@ -107,7 +107,7 @@ def per_question(table: pd.DataFrame, column: str, *, k: int) -> pd.DataFrame:
     source  : eRAG, section 2, which decides for a whole column whether labels are binary. A list shorter than k goes on with labels of 0
     """
     one_of("column", column, table.columns)
-    top = first(table, k).sort_values("rank")
+    top = first(table, k).sort_values("rank", kind="stable")
     metrics = erag.METRICS if top[column].isin((0, 1)).all() else erag.OF_SCORES
     full_name = {name: f"{name}@{k}" if erag.METRICS[name] else name for name in metrics}
     measure = cache(lambda labels: erag.rank_metrics(labels, list(full_name.values())))  # equal lists are measured once
