@@ -14,7 +14,7 @@ prompts      text files with slots
 measures/    the methods asked of a reader, one file per paper: what chapters and your own run call
 engine/      how `lm` computes (tree, segments, decoding) and remembers (recordings, fingerprints, profiles)
 corpora/     from files to checked rows                      page/        tables, verdicts, figures, chapters, the command
-base/        names, checks of input, cache folder, progress
+base/        names, checks of input, cache, progress         score/       one's own retrieval run: the measures, a report
 
 Imports run one way: base, methods, {corpora, engine}, doors, measures, page; experiments/ stands on all of it.
 """
