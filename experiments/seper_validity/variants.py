@@ -116,13 +116,13 @@ def by_judge(
     by_id, table = {question.id: question for question in questions}, []
     said = {case: [(case[0], reply.text.strip() or "no answer") for reply in own] for case, own in drawn.items()}
     pairs = [(by_id[name], text, by_id[name].answers[0]) for name, text in dict.fromkeys(chain(*said.values()))]
-    asked = [prompt_text(asker, prompt, one, reference=answer, answer=text) for one, text, answer in pairs]
+    asked = [prompt_text(asker, prompt, about, reference=answer, answer=text) for about, text, answer in pairs]
     _, texts, answers = zip(*pairs, strict=True)
     cosines = (retrieve.encoder()([*texts]) * retrieve.encoder()([*answers])).sum(axis=1)
     verdicts = {"containing": [contains_answer(text, [answer]) for _, text, answer in pairs]}
     verdicts |= {"cosine": cosines.clip(0, 1), "lm": said_yes(asker, asked)}
     of = {
-        name: {(one.id, text): value for (one, text, _), value in zip(pairs, v, strict=True)}
+        name: {(about.id, text): value for (about, text, _), value in zip(pairs, v, strict=True)}
         for name, v in verdicts.items()
     }
     for case, own in drawn.items():
