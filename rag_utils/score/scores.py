@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from rag_utils import stats
-from rag_utils.base import checks
 from rag_utils.base.cache import make_dir
 from rag_utils.base.sealed import replace
 
