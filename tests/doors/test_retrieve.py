@@ -20,7 +20,7 @@ from rag_utils.data import Passage, Question
 from rag_utils.engine.weights import WeightsError
 from rag_utils.retrieve import bm25, dense, evaluate, hard_negatives, own_distractors, own_passages, qrels, ranking
 
-PARITY = json.loads((ROOT / "tests" / "parity" / "ranking_metrics.json").read_text())
+PARITY = json.loads((ROOT / "data" / "conformance" / "ranking_metrics.json").read_text())
 WORDS = ["red", "fox", "hen", "house", "blue", "whale", "noon", "sings"]  # none is a stop word
 
 

@@ -27,7 +27,7 @@ from rag_utils.dense import (
 from rag_utils.uncertainty import degree_uncertainty, discrete_semantic_entropy
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((ROOT / "tests" / "parity" / "dense_reference.json").read_text())
+PARITY = json.loads((ROOT / "data" / "conformance" / "dense.json").read_text())
 each_case = each("case", PARITY["cases"], ids=lambda case: case["name"])
 entailments = st.integers(1, 7).flatmap(lambda n: arrays.arrays(bool, (n, n)))
 NAN = math.nan

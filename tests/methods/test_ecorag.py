@@ -26,7 +26,7 @@ from rag_utils.ecorag import (
 )
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((ROOT / "tests" / "parity" / "ecorag_reference.json").read_text())
+PARITY = json.loads((ROOT / "data" / "conformance" / "ecorag.json").read_text())
 FLAGS = (True, False)
 BY_HAND = {  # closed book, with the sentence, with a strong sentence and this one
     (False, True, True): "strong",

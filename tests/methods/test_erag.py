@@ -15,7 +15,7 @@ from rag_utils.base.cache import ROOT
 from rag_utils.erag import annotate, rank_metrics
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((ROOT / "tests" / "parity" / "erag.json").read_text())
+PARITY = json.loads((ROOT / "data" / "conformance" / "erag.json").read_text())
 each_case = each("case", PARITY["cases"], ids=lambda case: case["name"])
 NAMES = {"map": "AP", "recip_rank": "RR", "ndcg": "nDCG", "P": "P", "recall": "R", "success": "Success"}
 WHOLE = ["AP", "RR", "nDCG", "P", "R", "Success"]

@@ -25,7 +25,7 @@ from rag_utils.moi import (
 )
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=30)
-PARITY = json.loads((ROOT / "tests" / "parity" / "moi_reference.json").read_text())
+PARITY = json.loads((ROOT / "data" / "conformance" / "moi.json").read_text())
 CYCLIC, RANDOM = PARITY["cyclic_example"], PARITY["random_3N_example"]
 POSITION, UTILITY = np.array(RANDOM["true_a"]), np.array(RANDOM["true_u"])
 

@@ -13,8 +13,8 @@ from rag_utils.base.cache import ROOT
 from rag_utils.seper import cluster, cluster_weights, hard, sample_weights, soft, utility
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((ROOT / "tests" / "parity" / "seper.json").read_text())
-ENTROPY = json.loads((ROOT / "tests" / "parity" / "semantic_entropy.json").read_text())
+PARITY = json.loads((ROOT / "data" / "conformance" / "seper.json").read_text())
+ENTROPY = json.loads((ROOT / "data" / "conformance" / "semantic_entropy.json").read_text())
 each_case = each("case", PARITY["cases"], ids=lambda case: f"{len(case['kernel'][0])} answers")
 WEIGHTINGS = ["likelihood", "frequency"]
 

@@ -21,7 +21,7 @@ def bertscore(prediction, answers, encoder=None):
     return float(bertscores([prediction], [answers], encoder=encoder or retrieve.token_encoder())[0])
 
 
-PARITY = json.loads((ROOT / "tests" / "parity" / "bertscore.json").read_text())
+PARITY = json.loads((ROOT / "data" / "conformance" / "bertscore.json").read_text())
 VOCABULARY = ["red", "fox", "hen", "house", "noon"]
 texts = st.lists(st.sampled_from(VOCABULARY), max_size=7).map(" ".join)
 references = st.lists(texts, min_size=1, max_size=3)

@@ -23,7 +23,7 @@ from rag_utils.uncertainty import (
 )
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-FOLDER = ROOT / "tests" / "parity"
+FOLDER = ROOT / "data" / "conformance"
 ENTROPY = json.loads((FOLDER / "semantic_entropy.json").read_text())
 GRAPH = json.loads((FOLDER / "uncertainty_graph.json").read_text())
 each_graph = each("case", GRAPH["cases"], ids=lambda case: case["name"])
