@@ -6,7 +6,7 @@ All in nats. None of these looks at a reference answer. n samples of one questio
 import math
 
 import numpy as np
-from scipy.special import entr
+from scipy.special import entr, logsumexp
 
 from rag_utils.base import checks
 from rag_utils.seper import cluster_weights
@@ -52,13 +52,30 @@ def semantic_entropy(log_likelihood, clusters):
     clusters       : (n,) int, ids of 0 and above
     returns        : float, nats, 0 .. log K
     raises         : ValueError as `seper.cluster_weights`
-    source         : Farquhar et al. 2024: -sum p(C) log p(C), p normalised over the samples. SePer, eq. 5 is the earlier Monte Carlo form
-                     of Kuhn et al. 2023, the mean of -log p(C), another number
+    source         : Farquhar et al. 2024: -sum p(C) log p(C), normalised over the samples. Not `monte_carlo_semantic_entropy`
 
     >>> round(semantic_entropy(np.log([0.5, 0.3, 0.2]), [0, 1, 0]), 4)   # weights 0.7 and 0.3
     0.6109
     """
     return _entropy(cluster_weights(log_likelihood, clusters))
+
+
+def monte_carlo_semantic_entropy(log_likelihood, clusters):
+    """Entropy over meanings as a mean over the samples: minus the logarithm of what the members of a sample's cluster add up to.
+
+    log_likelihood : (n,) nats, of whole replies and not normalised
+    clusters       : (n,) int, ids of 0 and above
+    returns        : float, nats, -log n and above; below 0 where a likely reply was drawn, and so counted, several times
+    raises         : ValueError as `predictive_entropy`, and if clusters is not (n,), not whole or negative
+    source         : Kuhn et al. 2023, as lm-polygraph has it by default. In SePer, eq. 5 the sum is over clusters, not samples
+
+    >>> round(monte_carlo_semantic_entropy(np.log([0.5, 0.2, 0.1]), [0, 1, 0]), 4)   # -(2 log 0.6 + log 0.2) / 3
+    0.877
+    """
+    log_likelihood = checks.log_likelihoods("log_likelihood", log_likelihood)
+    clusters = checks.wholes("clusters", clusters)
+    checks.same_length(clusters=clusters, samples=log_likelihood)
+    return -float(np.mean([logsumexp(log_likelihood[clusters == own]) for own in clusters]))
 
 
 def discrete_semantic_entropy(clusters):

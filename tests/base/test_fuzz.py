@@ -106,6 +106,7 @@ CALLS = [
     (uncertainty.predictive_entropy, {"log_likelihood": [-1.0]}),
     (uncertainty.perplexity, {"token_log_likelihood": [-1.0]}),
     (uncertainty.semantic_entropy, LIKELY),
+    (uncertainty.monte_carlo_semantic_entropy, LIKELY),
     (uncertainty.discrete_semantic_entropy, {"clusters": [0, 1]}),
     (uncertainty.eigenvalue_sum, {"affinity": EYE}),
     (uncertainty.degree_uncertainty, {"affinity": EYE}),

@@ -1,10 +1,10 @@
 """DENSE: contexts, agreement, roles, refinement; cases by hand, properties, reference numbers, wrong formulas that must fail."""
 
-import json
 import math
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
 
+import conformance
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +14,6 @@ from looped import each
 from scipy import linalg
 
 from rag_utils.base import checks
-from rag_utils.base.cache import ROOT
 from rag_utils.dense import (
     adjacency,
     chunk_roles,
@@ -27,8 +26,7 @@ from rag_utils.dense import (
 from rag_utils.uncertainty import degree_uncertainty, discrete_semantic_entropy
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((ROOT / "data" / "conformance" / "dense.json").read_text())
-each_case = each("case", PARITY["cases"], ids=lambda case: case["name"])
+WITHOUT_DIAGONAL = conformance.beside("dense")["degree_entropy_without_the_diagonal"]
 entailments = st.integers(1, 7).flatmap(lambda n: arrays.arrays(bool, (n, n)))
 NAN = math.nan
 
@@ -231,23 +229,13 @@ def test_leaving_out_refuses_no_chunks():
 # --- reference numbers ---------------------------------------------------------------------------
 
 
-@each_case
-def test_agreement_and_entropy_equal_the_reference(case):
-    found = adjacency(case["nli_entail_row_premise"])
-    assert found.tolist() == case["W"] and found.sum(axis=1).tolist() == case["degree"]
-    entropy = degree_entropy(found)
-    assert entropy == pytest.approx(case["DSE"], abs=1e-12)
-    assert entropy <= case["max_DSE"] + 1e-12 and (entropy > 0.2) == case["uncertain_gt_0_2"]
-    assert degree_uncertainty(found) == pytest.approx(case["one_minus_mean_degree_over_n"], abs=1e-12)
-
-
-@each_case
-def test_without_the_diagonal_it_is_wrong(case):
-    links = np.array(case["W"])
+@each(("name", "dropped"), WITHOUT_DIAGONAL.items())
+def test_without_the_diagonal_it_is_wrong(name, dropped):
+    [links] = conformance.given("dense", f"degree entropy: {name}")
     n = len(links)
     with np.errstate(divide="ignore"):
         wrong = -np.log((links.sum(axis=1) - 1) / n).mean()
-    assert wrong == pytest.approx(float(case["DSE_if_self_loop_dropped"]))
+    assert wrong == pytest.approx(float(dropped))
     assert wrong > degree_entropy(links) + 0.1
     np.fill_diagonal(links, 0)
     with pytest.raises(ValueError, match=r"ones on the diagonal; got 0\.0"):

@@ -1,10 +1,9 @@
 """ECoRAG: labels, losses, compression; cases by hand, properties, recorded cases, wrong formulas that must fail."""
 
-import json
 import math
-import re
 from itertools import product
 
+import conformance
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from looped import each
 from scipy.special import logsumexp
 
-from rag_utils.base.cache import ROOT
 from rag_utils.ecorag import (
     LABELS,
     compress,
@@ -26,7 +24,7 @@ from rag_utils.ecorag import (
 )
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((ROOT / "data" / "conformance" / "ecorag.json").read_text())
+LOSSES = conformance.cases("ecorag", "ecorag.info_nce")
 FLAGS = (True, False)
 BY_HAND = {  # closed book, with the sentence, with a strong sentence and this one
     (False, True, True): "strong",
@@ -50,12 +48,6 @@ BY_HAND = {  # closed book, with the sentence, with a strong sentence and this o
 def test_every_input_has_its_label():
     assert set(BY_HAND) == set(product(FLAGS, FLAGS, (True, False, None)))
     assert {said: evidentiality(*said) for said in BY_HAND} == BY_HAND
-
-
-@each("case", PARITY["label_truth_table"], ids=lambda case: case["label"])
-def test_labels_are_the_recorded_ones(case):
-    said = (case[f"{name}_correct"] for name in ("closed_book", "with_sentence", "strong_plus_sentence"))
-    assert evidentiality(*said) == case["label"]
 
 
 def test_scores_of_0_and_1_will_do():
@@ -261,15 +253,10 @@ def test_info_nce_by_hand(positive, negatives, options, expected):
     assert info_nce(np.float64(positive), np.array(negatives), **options) == found
 
 
-RECORDED = [(name, re.findall(r"-?\d+\.\d+", name), value) for name, value in PARITY["infoNCE_tau1"].items()]
-
-
-@each(("name", "numbers", "expected"), RECORDED, ids=[name[:4] for name, _, _ in RECORDED])
-def test_losses_are_the_recorded_ones(name, numbers, expected):
-    positive, *negatives = map(float, numbers)
-    assert len(negatives) in (3, 4)
-    assert info_nce(positive, negatives) == pytest.approx(expected, rel=1e-12)
-    if name.startswith("L_we"):
+@each("case", LOSSES, ids=lambda case: case["name"])
+def test_losses_are_the_recorded_ones(case):
+    (positive, negatives), expected = case["inputs"].values(), case["expected"]
+    if "weak" in case["name"]:
         labels = ["weak", *["distractor"] * 3, "strong"]
         assert weak_loss([positive, *negatives, 1.2], labels) == pytest.approx(expected, rel=1e-12)
     else:

@@ -1,9 +1,9 @@
 """eRAG: labels and ranking metrics; cases by hand, textbook definitions, properties, the public package, wrong formulas that must fail."""
 
-import json
 import math
 import re
 
+import conformance
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,24 +11,15 @@ from hypothesis import strategies as st
 from looped import each
 
 from rag_utils.answers import exact_match
-from rag_utils.base.cache import ROOT
 from rag_utils.erag import annotate, rank_metrics
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((ROOT / "data" / "conformance" / "erag.json").read_text())
-each_case = each("case", PARITY["cases"], ids=lambda case: case["name"])
-NAMES = {"map": "AP", "recip_rank": "RR", "ndcg": "nDCG", "P": "P", "recall": "R", "success": "Success"}
+PACKAGE = conformance.beside("erag")
 WHOLE = ["AP", "RR", "nDCG", "P", "R", "Success"]
 
 binary = st.lists(st.integers(0, 1), min_size=1, max_size=12)
 some_relevant = binary.filter(any)
 scores = st.lists(st.sampled_from([0.0, 0.125, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=12)
-
-
-def our_name(theirs):
-    """Our name of a metric of trec_eval: "nDCG@3" of "ndcg_cut_3"."""
-    base, _, cutoff = theirs.replace("_cut", "").rpartition("_")
-    return f"{NAMES[base]}@{cutoff}" if cutoff.isdigit() else NAMES[theirs]
 
 
 # --- ranking metrics, labels 0 and 1 -------------------------------------------------------------
@@ -179,61 +170,41 @@ def test_other_metrics_refuse_scores(name):
 # --- the public package --------------------------------------------------------------------------
 
 
-def test_names_of_metrics():
-    theirs = ["recip_rank", "map", "ndcg_cut_3", "recall_3", "success_1", "P_3", "ndcg", "P", "success", "P_10"]
-    ours = ["RR", "AP", "nDCG@3", "R@3", "Success@1", "P@3", "nDCG", "P", "Success", "P@10"]
-    assert list(map(our_name, theirs)) == ours
-
-
-@each_case
-def test_rank_metrics_equal_the_public_package(case):
-    found = {}
-    for question, theirs in case["per_question"].items():
-        found[question] = rank_metrics(case["labels"][question], [our_name(name) for name in theirs])
-        assert found[question] == pytest.approx({our_name(name): value for name, value in theirs.items()}, abs=1e-12)
-    for name, mean in case["mean"].items():
-        assert np.mean([values[our_name(name)] for values in found.values()]) == pytest.approx(mean)
-
-
-def test_a_long_list_equals_the_public_package():
-    expected = {our_name(name): value for name, value in PARITY["long_list"].items()}
-    assert rank_metrics([0, 0, 1] + [0] * 7 + [1, 0], list(expected)) == pytest.approx(expected)
-
-
 def parts(prompts):
     """(question, document) of each prompt of the default form."""
     return [re.fullmatch(r"Document: (.*)\nQuestion: (.*)\nAnswer:", prompt).group(2, 1) for prompt in prompts]
 
 
-@each_case
-def test_annotate_equals_the_public_package(case):
+@each("kind", ["binary", "continuous"])
+def test_annotate_equals_the_public_package(kind):
     """With a score that looks the label up, the labels come back; one call instead of one per rank."""
-    documents, calls = PARITY["documents"], []
+    documents, calls = PACKAGE["documents"], []
+    labels = {question: conformance.given("erag", f"{kind} labels, {question}")[0].tolist() for question in documents}
     wanted = {
         (question, document): label
         for question, own in documents.items()
-        for document, label in zip(own, case["labels"][question], strict=True)
+        for document, label in zip(own, labels[question], strict=True)
     }
 
     def generate(prompts):
         pairs = parts(prompts)
         calls.append(pairs)
-        return [f"{PARITY['references'][question][0]} {wanted[question, document]}" for question, document in pairs]
+        return [f"{PACKAGE['references'][question][0]} {wanted[question, document]}" for question, document in pairs]
 
     def score(reply, reference):
         answer, label = reply.split()
         return float(label) * exact_match(answer, reference)
 
     found = annotate(
-        list(documents), list(documents.values()), list(PARITY["references"].values()), generate=generate, score=score
+        list(documents), list(documents.values()), list(PACKAGE["references"].values()), generate=generate, score=score
     )
-    assert found == list(case["labels"].values())
-    assert len(calls) == 1 and len(PARITY["calls"]) == 5
-    assert len(calls[0]) == sum(map(len, PARITY["calls"])) == 10
+    assert found == list(labels.values())
+    assert len(calls) == 1 and len(PACKAGE["calls"]) == 5
+    assert len(calls[0]) == sum(map(len, PACKAGE["calls"])) == 10
 
 
 def test_what_the_public_package_drops_is_seen_here():
-    theirs = PARITY["empty_list"]
+    theirs = PACKAGE["empty_list"]
     assert list(theirs["per_question"]) == ["q1"] and theirs["mean"]["P_1"] == 1.0  # q2 is gone, and from the mean too
     options = {"generate": lambda prompts: ["A"] * len(prompts), "score": exact_match}
     labels = annotate(["q1", "q2"], [["d a"], []], [["A"], ["B"]], **options)
@@ -243,10 +214,9 @@ def test_what_the_public_package_drops_is_seen_here():
 
 
 def test_what_stops_the_public_package_works_here():
-    continuous = PARITY["cases"][1]["labels"]
-    assert "KeyError" in PARITY["errors"]["continuous, P_5, lists shorter than 5"]
-    assert rank_metrics(continuous["q2"], ["P@5"]) == {"P@5": pytest.approx(1.25 / 5)}
-    assert "KeyError" in PARITY["errors"]["binary, P without cutoff"]
+    assert "KeyError" in PACKAGE["errors"]["continuous, P_5, lists shorter than 5"]
+    assert rank_metrics([1, 0, 0.25], ["P@5"]) == {"P@5": pytest.approx(1.25 / 5)}
+    assert "KeyError" in PACKAGE["errors"]["binary, P without cutoff"]
     assert rank_metrics([1, 0], ["P"]) == {"P": 0.5}
     assert rank_metrics([1, 0], ["AP"]) == {"AP": 1.0}  # though other lists hold labels between 0 and 1
 

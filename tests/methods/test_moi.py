@@ -1,9 +1,9 @@
 """MoI: orders, scores, and what the fit can and cannot know; cases by hand, properties, reference numbers, wrong formulas."""
 
-import json
 from collections import Counter
 from itertools import pairwise, permutations
 
+import conformance
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from looped import each
 from scipy.optimize import minimize
 
-from rag_utils.base.cache import ROOT
 from rag_utils.moi import (
     cyclic_orders,
     fit,
@@ -25,9 +24,10 @@ from rag_utils.moi import (
 )
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=30)
-PARITY = json.loads((ROOT / "data" / "conformance" / "moi.json").read_text())
-CYCLIC, RANDOM = PARITY["cyclic_example"], PARITY["random_3N_example"]
-POSITION, UTILITY = np.array(RANDOM["true_a"]), np.array(RANDOM["true_u"])
+BESIDE = conformance.beside("moi")
+CYCLIC, CYCLIC_SCORES, _ = conformance.given("moi", "fit: cyclic orders do not settle it")
+RANDOM, RANDOM_SCORES, _ = conformance.given("moi", "fit: full-length orders do not settle it")
+_, POSITION, UTILITY = conformance.given("moi", "scores of random orders")
 
 
 def problem(n, length, m, seed):
@@ -46,7 +46,6 @@ def test_cyclic_orders_by_hand():
     assert cyclic_orders(5, prefix=3).tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 0], [4, 0, 1]]
     assert cyclic_orders(1).tolist() == [[0]]
     assert cyclic_orders(3, prefix=1).tolist() == [[0], [1], [2]]
-    assert cyclic_orders(5).tolist() == CYCLIC["permutations"]
 
 
 @repeatable
@@ -192,22 +191,19 @@ def test_saliency_refuses(call, message):
 
 
 def test_predict_is_the_reference_and_not_the_inverse_permutation():
-    assert predict(CYCLIC["permutations"], CYCLIC["a"], CYCLIC["u"]) == pytest.approx(CYCLIC["s"])
-    orders = np.array(RANDOM["permutations"])
-    assert predict(orders, POSITION, UTILITY) == pytest.approx(RANDOM["s"])
-    inverse = np.argsort(orders, axis=1)  # the place of passage j instead of the passage at place j
-    assert predict(inverse, POSITION, UTILITY) != pytest.approx(RANDOM["s"])
+    inverse = np.argsort(RANDOM, axis=1)  # the place of passage j instead of the passage at place j
+    assert predict(inverse, POSITION, UTILITY) != pytest.approx(RANDOM_SCORES)
 
 
 # --- the identity that leaves full-length orders open ----------------------------------------------
 
 
-@each("case", PARITY["gauge_freedom"]["examples"], ids=lambda case: f"c = {case['c']}")
+@each("case", BESIDE["equal_fits_of_all_orders"], ids=lambda case: f"c = {case['c']}")
 def test_reference_pairs_fit_all_orders_alike(case):
     orders = list(permutations(range(5)))
-    assert predict(orders, case["a"], case["u"]) == pytest.approx(predict(orders, POSITION, UTILITY))
-    assert np.array(case["a"]) == pytest.approx(0.2 + case["c"] * (POSITION - 0.2))
-    assert rerank(case["u"]).tolist() == case["ranking"]
+    assert predict(orders, case["position"], case["utility"]) == pytest.approx(predict(orders, POSITION, UTILITY))
+    assert np.array(case["position"]) == pytest.approx(0.2 + case["c"] * (POSITION - 0.2))
+    assert rerank(case["utility"]).tolist() == case["ranking"]
 
 
 @repeatable
@@ -343,8 +339,7 @@ def on_the_curve(found):
 
 
 def test_full_length_orders_are_not_identified():
-    orders = np.array(RANDOM["permutations"])
-    found = fit(orders, RANDOM["s"], 5)
+    found = fit(RANDOM, RANDOM_SCORES, 5)
     assert not found.identified and found.rank == 8 and found.residual < 1e-8
     assert on_the_curve(found)
     assert found.rankings > 1  # the reverse is among the solutions
@@ -356,11 +351,11 @@ def test_full_length_orders_are_not_identified():
 
 
 def test_reference_solutions_differ_in_sign_only_by_where_they_start():
-    for case in RANDOM["SLSQP_by_seed"]:
-        c = (case["a"][0] - 0.2) / (POSITION[0] - 0.2)
+    for case in BESIDE["solutions_by_start"]:
+        c = (case["position"][0] - 0.2) / (POSITION[0] - 0.2)
         if case["loss"] < 1e-10:
             expected = [1, 2, 4, 0, 3] if c > 0 else [3, 0, 4, 2, 1]
-            assert case["ranking"] == expected == rerank(case["u"]).tolist()
+            assert case["ranking"] == expected == rerank(case["utility"]).tolist()
 
 
 @each(("n", "length"), [(3, 2), (5, 2), (5, 3), (5, 4), (5, 5), (6, 4), (10, 4), (10, 10)])
@@ -375,11 +370,12 @@ def test_cyclic_orders_are_not_identified(n, length):
 
 
 def test_any_invertible_circulant_fits_cyclic_scores():
-    for case in CYCLIC["other_exact_fits"]:
-        utility = solve_utility(CYCLIC["permutations"], CYCLIC["s"], 5, case["a"])
-        assert utility == pytest.approx(case["u"]) and rerank(utility).tolist() == case["ranking"]
-        assert predict(CYCLIC["permutations"], case["a"], utility) == pytest.approx(CYCLIC["s"])
-    assert len({tuple(case["ranking"]) for case in CYCLIC["other_exact_fits"]}) == 3
+    rankings = set()
+    for case in conformance.cases("moi", "moi.solve_utility"):
+        utility = solve_utility(*case["inputs"].values())
+        assert predict(CYCLIC, case["inputs"]["position"], utility) == pytest.approx(CYCLIC_SCORES)
+        rankings.add(tuple(rerank(utility)))
+    assert len(rankings) == 3
 
 
 @each("m", [1, 2, 4, 6, 7])
@@ -445,8 +441,7 @@ def test_where_positions_rise_the_decreasing_convention_turns_the_ranking_round(
 
 @each("turn", [1, -1])
 def test_a_pointwise_prior_takes_the_sign_that_agrees_with_it(turn):
-    orders = np.array(RANDOM["permutations"])
-    found = fit(orders, RANDOM["s"], 5, sign="pointwise prior", pointwise=turn * UTILITY)
+    found = fit(RANDOM, RANDOM_SCORES, 5, sign="pointwise prior", pointwise=turn * UTILITY)
     assert rerank(found.utility).tolist() == rerank(turn * UTILITY).tolist()
     assert not found.identified
 
@@ -462,7 +457,7 @@ def test_the_sign_plays_no_part_where_the_fit_is_identified():
 # --- rank ------------------------------------------------------------------------------------------
 
 
-@each("case", PARITY["identifiability_rank_of_jacobian_on_sum_a_eq_1"], ids=lambda case: f"N = {case['N']}")
+@each("case", BESIDE["ranks_of_full_length_orders"], ids=lambda case: f"N = {case['N']}")
 def test_ranks_of_full_length_orders_are_the_reference(case):
     n = case["N"]
     rng = np.random.default_rng(n)
@@ -474,7 +469,7 @@ def test_ranks_of_full_length_orders_are_the_reference(case):
     assert jacobian_rank(orders, position, np.full(n, 0.3)) == case["rank_random_3N_at_equal_u"]
 
 
-@each("case", PARITY["gauge_freedom"]["prefix_ranks"], ids=lambda case: f"N = {case['N']}, L = {case['L']}")
+@each("case", BESIDE["ranks_of_shorter_orders"], ids=lambda case: f"N = {case['N']}, L = {case['L']}")
 def test_ranks_of_shorter_orders_are_the_reference(case):
     n, length = case["N"], case["L"]
     rng = np.random.default_rng(n + length)

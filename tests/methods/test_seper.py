@@ -1,7 +1,6 @@
 """SePer: clusters, soft and hard belief, utility; cases by hand, properties, the authors' code, wrong formulas that must fail."""
 
-import json
-
+import conformance
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,13 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from looped import each
 
-from rag_utils.base.cache import ROOT
 from rag_utils.seper import cluster, cluster_weights, hard, sample_weights, soft, utility
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-PARITY = json.loads((ROOT / "data" / "conformance" / "seper.json").read_text())
-ENTROPY = json.loads((ROOT / "data" / "conformance" / "semantic_entropy.json").read_text())
-each_case = each("case", PARITY["cases"], ids=lambda case: f"{len(case['kernel'][0])} answers")
+OFFICIAL = conformance.beside("seper")
+CLUSTERED = conformance.cases("semantic_entropy", "seper.cluster")
+each_official = each(("name", "said"), OFFICIAL.items())
 WEIGHTINGS = ["likelihood", "frequency"]
 
 
@@ -75,19 +73,12 @@ def test_connected_groups_and_moved_samples_are_wrong():
         cluster(chain, join="lates")
 
 
-@each("case", ENTROPY["cases"], ids=lambda case: f"{case['name']}, strict {case['strict']}")
+@each("case", CLUSTERED, ids=lambda case: case["name"])
 def test_clusters_are_those_of_the_reference_code_but_for_moved_samples(case):
-    classes = np.array(case["classes"])
-    if case["strict"]:
-        entails = classes == 2
-    else:
-        both_neutral = (classes == 1) & (classes.T == 1)
-        entails = (classes != 0) & ~both_neutral
-    assert moved(entails).tolist() == cluster(entails, join="latest").tolist() == case["clusters"]
-    if case["name"].startswith("overwrite"):
-        assert case["clusters"] == [0, 1, 2, 1] and cluster(entails).tolist() == [0, 1, 2, 0]
-    else:
-        assert cluster(entails).tolist() == case["clusters"]
+    entails = np.array(case["inputs"]["entails"])
+    assert moved(entails).tolist() == cluster(entails, join="latest").tolist()
+    contested = "contested" in case["name"] and not case["options"]
+    assert (moved(entails).tolist() == case["expected"]) != contested
 
 
 @repeatable
@@ -223,18 +214,13 @@ def test_soft_by_hand(options, expected):
     assert soft(log_likelihood, kernel, **options) == pytest.approx(expected)
 
 
-@each_case
-def test_soft_equals_the_authors_code_where_that_is_right(case):
-    log_likelihood, kernel = case["log_likelihood"], np.array(case["kernel"])
-    means = [np.mean(tokens) for tokens in PARITY["token_log_likelihoods"]]
-    assert log_likelihood == pytest.approx(means)
-    assert sample_weights(log_likelihood).tolist() == pytest.approx(case["weights"])
+@each_official
+def test_soft_equals_the_authors_code_where_that_is_right(name, said):
+    log_likelihood, kernel = conformance.given("seper", f"soft: {name}")
     largest = soft(log_likelihood, kernel, over_answers="max")
-    assert largest == pytest.approx(case["intended_soft_max"])
-    assert soft(log_likelihood, kernel) == pytest.approx(case["intended_soft_mean"])
     scrambled = kernel.T.reshape(kernel.shape)  # answer-major numbers read as response-major
-    assert soft(log_likelihood, scrambled, over_answers="max") == pytest.approx(case["official_soft"])
-    assert (largest == pytest.approx(case["official_soft"])) == (kernel.shape[1] == 1)
+    assert soft(log_likelihood, scrambled, over_answers="max") == pytest.approx(said["official_soft"])
+    assert (largest == pytest.approx(said["official_soft"])) == (kernel.shape[1] == 1)
 
 
 def test_the_best_answer_per_sample_is_wrong():
@@ -350,18 +336,16 @@ def test_hard_by_hand(options, expected):
     assert hard(log_likelihood, [0, 1, 0, 2], matches, **options) == pytest.approx(expected)
 
 
-@each_case
-def test_hard_equals_the_authors_code_where_that_is_right(case):
-    clusters = cluster(PARITY["entails"])
-    assert clusters.tolist() == [0, 0, 1]
-    matches = np.array(case["loosely_equivalent"])[[0, 2]]  # the first member stands for its cluster
-    ours = hard(case["log_likelihood"], clusters, matches, over_answers="any")
+@each_official
+def test_hard_equals_the_authors_code_where_that_is_right(name, said):
+    log_likelihood, clusters, matches = conformance.given("seper", f"hard: {name}")
+    ours = hard(log_likelihood, clusters, matches, over_answers="any")
     scrambled = matches.T.reshape(matches.shape)  # answer-major flags read as cluster-major
-    assert hard(case["log_likelihood"], clusters, scrambled, over_answers="any") == pytest.approx(case["official_hard"])
+    assert hard(log_likelihood, clusters, scrambled, over_answers="any") == pytest.approx(said["official_hard"])
     if matches[1].any() or matches.shape[1] == 1:
-        assert ours == pytest.approx(case["official_hard"])
+        assert ours == pytest.approx(said["official_hard"])
     else:  # no answer fits the last response, yet the code counts it
-        assert case["official_hard"] == 1.0 and ours == pytest.approx(sum(case["weights"][:2]))
+        assert said["official_hard"] == 1.0 and ours == pytest.approx(sum(sample_weights(log_likelihood)[:2]))
 
 
 @each(

@@ -1,9 +1,9 @@
 """ROUGE-L, BLEU and BERTScore: cases by hand, second implementations, the packages, wrong formulas that must fail."""
 
-import json
 import math
 from collections import Counter
 
+import conformance
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from looped import each
 
 from rag_utils import retrieve
-from rag_utils.base.cache import ROOT
 from rag_utils.similarity import bertscores, bleu, rouge_l
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
@@ -21,7 +20,6 @@ def bertscore(prediction, answers, encoder=None):
     return float(bertscores([prediction], [answers], encoder=encoder or retrieve.token_encoder())[0])
 
 
-PARITY = json.loads((ROOT / "data" / "conformance" / "bertscore.json").read_text())
 VOCABULARY = ["red", "fox", "hen", "house", "noon"]
 texts = st.lists(st.sampled_from(VOCABULARY), max_size=7).map(" ".join)
 references = st.lists(texts, min_size=1, max_size=3)
@@ -171,14 +169,11 @@ def test_full_order_and_pooled_references_are_other_numbers():
 # --- BERTScore -----------------------------------------------------------------------------------
 
 
-@each("case", PARITY["cases"], ids=lambda case: f"{len(case['prediction'])} tokens")
-def test_bertscore_equals_the_package(case):
-    embeddings = {"prediction": np.array(case["prediction"]), "reference": np.array(case["reference"])}
-    ours = bertscore("prediction", ["reference"], encoder=lambda texts: [embeddings[text] for text in texts])
-    if min(case["precision"], case["recall"]) > 0:
-        assert ours == pytest.approx(case["F1"])
-    else:  # the package's F1 of a negative precision or recall means nothing; here they count as 0
-        assert ours == 0
+def test_a_negative_precision_or_recall_counts_as_0_unlike_in_the_package():
+    negative = conformance.beside("bertscore")["package_where_negative"]
+    assert all(min(case["precision"], case["recall"]) < 0 != case["F1"] for case in negative)
+    expected = [case["expected"] for case in conformance.cases("bertscore") if "negative" in case["name"]]
+    assert expected == [[0.0]] * len(negative) == [[0.0]] * 2
 
 
 def test_bertscore_by_hand():

@@ -1,6 +1,5 @@
 """Uncertainty from likelihoods, clusters and agreement: cases by hand, properties, reference code, wrong formulas that must fail."""
 
-import json
 import math
 
 import numpy as np
@@ -11,22 +10,18 @@ from hypothesis.extra import numpy as arrays
 from looped import each
 from scipy import linalg
 
-from rag_utils.base.cache import ROOT
 from rag_utils.uncertainty import (
     degree_uncertainty,
     discrete_semantic_entropy,
     eigenvalue_sum,
     kernel_language_entropy,
+    monte_carlo_semantic_entropy,
     perplexity,
     predictive_entropy,
     semantic_entropy,
 )
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
-FOLDER = ROOT / "data" / "conformance"
-ENTROPY = json.loads((FOLDER / "semantic_entropy.json").read_text())
-GRAPH = json.loads((FOLDER / "uncertainty_graph.json").read_text())
-each_graph = each("case", GRAPH["cases"], ids=lambda case: case["name"])
 surprises = st.lists(st.floats(0, 60), min_size=1, max_size=8).map(np.array)
 
 
@@ -40,64 +35,6 @@ def affinities(draw):
     n = draw(st.integers(1, 6))
     upper = np.triu(draw(arrays.arrays(float, (n, n), elements=st.floats(0, 1))), 1)
     return upper + upper.T + np.eye(n)
-
-
-# --- reference code ------------------------------------------------------------------------------
-
-
-@each("case", ENTROPY["cases"], ids=lambda case: f"{case['name']}, strict {case['strict']}")
-def test_entropies_equal_the_reference_code(case):
-    log_likelihood, clusters = case["log_likelihood"], case["clusters"]
-    assert semantic_entropy(log_likelihood, clusters) == pytest.approx(case["semantic_entropy"])
-    assert discrete_semantic_entropy(clusters) == pytest.approx(case["discrete_semantic_entropy"])
-    assert predictive_entropy(log_likelihood) == pytest.approx(case["predictive_entropy"])
-    likelihood = np.exp(log_likelihood)
-    shares = np.bincount(clusters, weights=likelihood / likelihood.sum())
-    assert np.log(shares) == pytest.approx(case["log_likelihood_per_cluster"])
-
-
-def probabilities(classes, temperature=1.0):
-    """(n, n, 3) of contradiction, neutral, entailment; a sample entails itself for certain."""
-    classes = np.array(classes)
-    table = np.array([GRAPH["probabilities"][str(label)] for label in range(3)]) ** (1 / temperature)
-    found = (table / table.sum(axis=1, keepdims=True))[classes]
-    found[np.arange(len(classes)), np.arange(len(classes))] = (0, 0, 1)
-    return found
-
-
-def symmetric(matrix):
-    return (matrix + matrix.T) / 2
-
-
-@each_graph
-def test_graph_measures_equal_the_reference_code(case):
-    found = probabilities(case["classes"])
-    for kind, affinity in (("entail", found[..., 2]), ("contra", 1 - found[..., 0])):
-        affinity = symmetric(affinity)
-        assert eigenvalue_sum(affinity) == pytest.approx(case["lm_polygraph"][f"EigVal {kind}"])
-        assert degree_uncertainty(affinity) == pytest.approx(case["lm_polygraph"][f"DegMat {kind}"])
-    n = len(found)
-    for temperature in (1.0, 3.0):
-        found = probabilities(case["classes"], temperature)
-        for kind, affinity in (("agreement_w", found[..., 2]), ("disagreement_w", 1 - found[..., 0])):
-            affinity, name = symmetric(affinity), f"{kind}|T={temperature}"
-            assert eigenvalue_sum(affinity) == pytest.approx(case["uq_nlg"][f"U_eigv|{name}|clip0"], rel=1e-5)
-            assert n * degree_uncertainty(affinity) == pytest.approx(case["uq_nlg"][f"U_deg|{name}"], rel=1e-5)
-
-
-@each_graph
-def test_kernel_language_entropy_equals_the_reference_code(case):
-    for name, expected in case["kle"].items():
-        kind, *rest = name.split()
-        given_options = dict(part.split("=") for part in rest if not part.startswith("norm_lapl"))
-        scaled = given_options.pop("scale") == "True"
-        options = {key: float(value) for key, value in given_options.items()}
-        found = kernel_language_entropy(case["kle_weights"], kernel=kind, scaled=scaled, **options)
-        assert found == pytest.approx(expected, abs=1e-10), name
-    classes = np.array(case["classes"])
-    one_way = (classes == 2) + 0.5 * (classes == 1)
-    expected = case["lm_polygraph"]["KLE heat t=0.3 onehot scale"]
-    assert kernel_language_entropy(one_way + one_way.T, scaled=True) == pytest.approx(expected, abs=1e-10)
 
 
 # --- from log-likelihoods ------------------------------------------------------------------------
@@ -176,6 +113,37 @@ def test_bounds_and_merging_of_clusters(samples, constant):
     assert semantic_entropy(np.full(len(samples), -5.0), clusters) == pytest.approx(discrete_semantic_entropy(clusters))
 
 
+def test_monte_carlo_semantic_entropy_by_hand():
+    log_likelihood = np.log([0.5, 0.25, 0.125])
+    assert monte_carlo_semantic_entropy(log_likelihood, [0, 1, 2]) == pytest.approx((1 + 2 + 3) / 3 * math.log(2))
+    assert monte_carlo_semantic_entropy(log_likelihood, [3, 0, 0]) == pytest.approx(
+        -(math.log(0.5) + 2 * math.log(0.375)) / 3
+    )
+    assert monte_carlo_semantic_entropy(np.log([0.9, 0.9]), [0, 0]) == pytest.approx(-math.log(1.8))  # below 0
+    assert monte_carlo_semantic_entropy([-2000.0, -1.0], [0, 1]) == 1000.5  # no likelihood is rounded to 0
+
+
+def test_other_readings_of_the_monte_carlo_form_are_wrong():
+    log_likelihood, clusters = np.log([0.3, 0.2, 0.1, 0.05]), [0, 0, 0, 1]
+    right = monte_carlo_semantic_entropy(log_likelihood, clusters)
+    assert right == pytest.approx(-(3 * math.log(0.6) + math.log(0.05)) / 4)
+    assert abs(-np.mean(np.log([0.6, 0.05])) - right) > 0.5  # a mean over clusters
+    assert abs(right - semantic_entropy(log_likelihood, clusters)) > 0.5  # normalised over the samples
+    assert abs(-np.mean(np.log([0.2, 0.2, 0.2, 0.05])) - right) > 0.5  # the mean of a cluster's members
+
+
+@repeatable
+@given(st.lists(st.tuples(st.floats(0, 300), st.integers(0, 3)), min_size=1, max_size=8), st.floats(0, 1e3))
+def test_monte_carlo_semantic_entropy_moves_with_the_likelihoods(samples, less):
+    log_likelihood, clusters = -np.array([s for s, _ in samples]), np.array([c for _, c in samples])
+    entropy = monte_carlo_semantic_entropy(log_likelihood, clusters)
+    assert -math.log(len(samples)) - 1e-9 <= entropy <= predictive_entropy(log_likelihood) + 1e-9
+    assert monte_carlo_semantic_entropy(log_likelihood - less, clusters) == pytest.approx(entropy + less, abs=1e-9)
+    assert monte_carlo_semantic_entropy(log_likelihood, clusters // 2) <= entropy + 1e-9
+    alone = monte_carlo_semantic_entropy(log_likelihood, np.arange(len(samples)))
+    assert alone == pytest.approx(predictive_entropy(log_likelihood))
+
+
 @each(
     ("clusters", "message"),
     [
@@ -191,6 +159,8 @@ def test_bad_clusters_are_refused(clusters, message):
         discrete_semantic_entropy(clusters)
     with pytest.raises(ValueError, match=message):
         semantic_entropy([-1.0, -2.0], clusters)
+    with pytest.raises(ValueError, match=message):
+        monte_carlo_semantic_entropy([-1.0, -2.0], clusters)
 
 
 def test_semantic_entropy_refuses_what_does_not_fit_together():
@@ -198,6 +168,11 @@ def test_semantic_entropy_refuses_what_does_not_fit_together():
         semantic_entropy([-1.0, -2.0], [0, 1, 2])
     with pytest.raises(ValueError, match="-inf only"):
         semantic_entropy([-np.inf], [0])
+    with pytest.raises(ValueError, match="lengths must be equal; got 3 clusters, 2 samples"):
+        monte_carlo_semantic_entropy([-1.0, -2.0], [0, 1, 2])
+    for nats, message in (([-np.inf], "finite"), ([0.5], "at most 0; got 0.5: is the sign right")):
+        with pytest.raises(ValueError, match=message):
+            monte_carlo_semantic_entropy(nats, [0])
 
 
 # --- from agreement ------------------------------------------------------------------------------
