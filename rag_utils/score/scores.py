@@ -1,16 +1,25 @@
 """The scores of a run: what the measures say of each passage and each question, their means with intervals, and the files of both."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from rag_utils import stats
+from rag_utils import lm, stats
+from rag_utils.base import checks
 from rag_utils.base.cache import make_dir
 from rag_utils.base.sealed import replace
+from rag_utils.data import Passage
+from rag_utils.judge import load_judge
+from rag_utils.measures.moi import question_context
+from rag_utils.page.report import package_versions
+from rag_utils.prompts import load as load_prompt
+from rag_utils.score import measured
+from rag_utils.score.measured import Settings
+from rag_utils.score.records import Record, checked
 
 MEASURES = ("seper", "seper-hard", "seper-shares", "erag", "dense", "ecorag", "moi")
 # columns of each measure, those of a passage and those of a question; every measure also has a column of reasons, as `why` names it
@@ -37,6 +46,7 @@ PLACED = ("question", "passage", "rank")
 TEXTS = {"id", "question", "passage", "answers", "before", "with_list", "reply", "dense_role", "ecorag"}
 TEXTS |= {"compressed", "reordered"}
 WHOLE = {"rank", "passages", "tokens"}
+DEFAULT = Settings()
 FILES = ("passages.jsonl", "questions.jsonl", "summary.json", "settings.json", "erag.qrels", "report.html")
 
 
@@ -106,6 +116,79 @@ class Scores:
         return cls(passages, questions, settings)
 
 
+def run(
+    records: Iterable[Record],
+    *,
+    measures: Sequence[str] = ("seper", "erag"),
+    reader="embedded",
+    top: int = 10,
+    seed: int = 0,
+    mode: str = "live",
+    settings: Settings = DEFAULT,
+) -> Scores:
+    """What the measures say of each record's first `top` passages, asked of this reader.
+
+    measures : some of MEASURES
+    reader   : a profile's name, a folder of weights, the address of a server, or what `readers.load_reader` or `lm.load` returns
+    mode     : "live" keeps every reply in the user's store as it comes, so that a run that was stopped goes on where it was; "replay" takes
+               them from there only; "fresh" does neither
+    settings : prompts, lengths, and who rephrases and judges
+    raises   : ValueError for other records or options than said, and for a measure that this reader cannot serve
+    """
+    records, measures = checked(records), chosen(measures)
+    top, seed = checks.whole("top", top, least=1), checks.whole("seed", seed, least=0)
+    model = measured.Once(loaded(reader, mode))
+    refuse(model, measures, settings)
+    words, facts = {}, {}
+    if "dense" in measures:
+        asker = measured.Once(lm.load(settings.asker, mode=mode))
+        texts = [passage.text for record in records for passage in record.passages[:top]]
+        words = measured.other_words(texts, asker, settings)
+        facts = {"asker": asker.name, "asker_fingerprint": asker.fingerprint, "asker_asked": asker.counted()}
+        del asker  # its weights, before the reader reads
+    task = measured.Task(records, model, load_judge(settings.judge), settings, top, seed, words)
+    passages, questions = measured.tables(task, measures)
+    names = [settings.closed, settings.read, *([settings.rephrase] if words else [])]
+    used = {prompt.name: prompt.digest for prompt in map(load_prompt, names)}
+    facts = {"reader": model.name, "fingerprint": model.fingerprint, "asked": model.counted()} | facts
+    facts |= {"measures": list(measures), "top": top, "k": max(map(len, task.shown.values())), "seed": seed}
+    facts |= {"questions": len(records), "samples": settings.samples, "max_new_tokens": settings.max_new_tokens}
+    facts |= {"judge": getattr(settings.judge, "name", settings.judge), "prompts": used}
+    facts |= {"versions": package_versions(["rag-companion", "torch", "transformers", "numpy", "scipy"])}
+    columns = [[*PLACED], [*ASKED]]
+    for own, of in zip(columns, (OF_PASSAGES, OF_QUESTIONS), strict=True):
+        own += [name for measure in measures for name in (*of[measure], why(measure))]
+    return Scores(typed(passages, columns[0]), typed(questions, columns[1]), facts)
+
+
+def chosen(measures: Sequence[str]) -> list[str]:
+    """The measures, each known and named once."""
+    names = [checks.one_of("measure", name, MEASURES) for name in checks.texts("measures", measures)]
+    return checks.distinct("measures", names)
+
+
+def loaded(reader, mode: str):
+    """The reader of that name, folder or address; any other object is one already."""
+    if not isinstance(reader, str | Path):
+        return reader
+    from rag_utils.score.readers import load_reader
+
+    return load_reader(str(reader), mode=mode)
+
+
+def refuse(reader, measures: Sequence[str], settings: Settings) -> None:
+    """ValueError naming the measures that need what the reader or the prompts do not give."""
+    if "moi" in measures:
+        if not getattr(reader, "scores_prompts", True):
+            raise ValueError(f"moi needs log-likelihoods of prompts, which {reader.name} does not give; leave it out")
+        question_context(load_prompt(settings.read), [Passage("p", "", "text")])
+    if not getattr(reader, "scores_replies", True) and (needs := {"seper", "seper-hard"} & set(measures)):
+        instead = 'take "seper-shares", which counts replies'
+        raise ValueError(
+            f"{', '.join(sorted(needs))} need log-likelihoods of replies; {reader.name} gives none; {instead}"
+        )
+
+
 def per_question(scores: Scores) -> pd.DataFrame:
     """What the summary is the mean of: index question id, one column per name of the summary; a question's passages by their mean."""
     questions = scores.questions.set_index("id")
@@ -147,9 +230,9 @@ def qrels(scores: Scores) -> str:
     return "".join(f"{'%20'.join(q.split())} 0 {'%20'.join(p.split())} {int(label)}\n" for q, p, label in lines)
 
 
-def typed(rows: list[dict]) -> pd.DataFrame:
+def typed(rows: list[dict], columns: Sequence[str] | None = None) -> pd.DataFrame:
     """Rows as a frame whose columns have the same type whatever is missing: text, whole numbers, or floats."""
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows, columns=columns)
     kinds = {name: "str" if name in TEXTS or name.endswith("_why") else float for name in table}
     return table.astype(kinds | {name: int for name in WHOLE if name in table and table[name].notna().all()})
 
