@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help env book check test live fresh bench lock clean
+.PHONY: help env book labs check test live fresh bench lock clean
 
 PY ?= python3
 V := .venv
@@ -49,6 +49,9 @@ book: $(V)/.ok  ## run the chapters whose content changed, build the pages, prin
 	$(V)/bin/rag-companion build
 	$(V)/bin/jupyter-book build . -W -n --keep-going
 	@$(V)/bin/python -c 'from pathlib import Path; print(Path("_build/html/book/intro.html").resolve(strict=True).as_uri())'
+
+labs:  ## write the labs, for students and for instructors, into _build/labs
+	$(PY) labs/build.py
 
 # ---------------------------------------------------------------------------------------------------------- tests
 # Two processes, each a whole file or notebook at a time; what is long begins first. One thread each: two models that wait for each

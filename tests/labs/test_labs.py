@@ -1,0 +1,140 @@
+"""Every lab: its solutions pass, its blanks and twenty wrong solutions and more fail in words, its numbers are those of the book."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from scripts import script
+
+from rag_utils.base.cache import ROOT
+
+LABS = ROOT / "labs"
+build = script("build", folder="labs")
+MOST_MEMORY = 1.5e9  # bytes
+ALONE = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PATH": os.environ["PATH"]}
+# Every wrong solution in the place of the right one, and one that returns nothing: what the tests say then.
+DRIVER = """
+import json, adapters, check, mistakes
+rows = []
+for name, phrase, wrong in [(None, "", None), *mistakes.MISTAKES]:
+    said = {}
+    for what, function in {"wrong": wrong, "nothing": lambda *given: None}.items():
+        if name:
+            right = getattr(adapters, name)
+            setattr(adapters, name, function)
+        said[what] = [words for words in check.run(name).values() if words]
+        if name:
+            setattr(adapters, name, right)
+    rows.append([name, phrase, said["wrong"], said["nothing"]])
+print(json.dumps(rows))
+"""
+# The code cells of a notebook in one namespace; what a notebook would show in red is printed.
+CELLS = """
+import json, sys
+space = {"__name__": "__main__"}
+for number, cell in enumerate(json.load(open("lab.ipynb", encoding="utf-8"))["cells"]):
+    if cell["cell_type"] == "code":
+        try:
+            exec("".join(cell["source"]), space)
+        except Exception as error:
+            print(*getattr(error, "_render_traceback_", lambda: [f"STACK {error!r}"])(), sep=chr(10))
+"""
+
+
+@pytest.fixture(scope="module", params=build.names())
+def lab(request, tmp_path_factory):
+    """A lab, both versions of it built in a folder of their own."""
+    folder = tmp_path_factory.mktemp("labs")
+    build.build(request.param, folder)
+    versions = {version: folder / version / request.param for version in ("student", "instructor")}
+    return versions | {"name": request.param}
+
+
+def python(folder, *arguments):
+    done = subprocess.run([sys.executable, *arguments], cwd=folder, env=ALONE, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_there_are_labs():
+    assert "seper" in build.names()
+
+
+def test_solutions_pass_in_little_memory(lab, tmp_path):
+    with open(tmp_path / "said", "w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest"], cwd=lab["instructor"], env=ALONE, stdout=said, stderr=said
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        assert process.returncode == 0, said.read()
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert usage.ru_maxrss * unit <= MOST_MEMORY
+
+
+def test_blanks_fail_in_a_line_each_and_without_a_stack(lab):
+    code, said = python(lab["student"], "-m", "pytest")
+    points = build.points_of(LABS / lab["name"])
+    stated = build.solutions((LABS / lab["name"] / "lab.py").read_text(encoding="utf-8"))
+    lines = re.findall(r"^test_\w+: (not written yet: .*)$", said, flags=re.MULTILINE)
+    assert code == 1 and f"0 of {sum(points.values())} tests pass." in said
+    assert "Traceback" not in said and "Error" not in said and len(said.splitlines()) <= sum(points.values()) + 8
+    wanted = [f"not written yet: {name}, {stated[name][2]}" for name in points for _ in range(points[name])]
+    assert sorted(lines) == sorted(wanted) and all(points.values())
+
+
+def test_the_student_gets_no_solution(lab):
+    code = (lab["student"] / "lab.py").read_text(encoding="utf-8") + (lab["student"] / "lab.ipynb").read_text("utf-8")
+    assert "SOLUTION" not in code
+    names = {path.name for path in lab["student"].iterdir()}
+    assert names >= {"handout.md", "lab.py", "lab.ipynb", "adapters.py", "tests", "requirements.txt", "Makefile"}
+    assert not names & {"rubric.md", "mistakes.py", "make_snapshots.py", "make_data.py"}
+
+
+def test_wrong_solutions_are_caught_in_words_that_name_the_mistake(lab):
+    code, said = python(lab["instructor"], "-c", DRIVER)
+    assert code == 0, said
+    [right, *rows] = json.loads(said.splitlines()[-1])
+    assert right[2] == []
+    assert len(rows) >= 20 and len({phrase for _, phrase, _, _ in rows}) == len(rows)
+    missed = [(name, phrase, words) for name, phrase, words, _ in rows if not any(phrase in each for each in words)]
+    guessed = [(name, phrase) for name, phrase, _, words in rows if any(phrase in each for each in words)]
+    assert missed == [] and guessed == []  # a message that lists every mistake names none
+    assert all("stopped with" not in each for _, _, words, _ in rows for each in words)
+
+
+def test_snapshots_are_what_the_book_computes(lab):
+    made = script("make_snapshots", folder=f"labs/{lab['name']}").snapshots()
+    kept = json.loads((LABS / lab["name"] / "tests" / "snapshots.json").read_text(encoding="utf-8"))
+    assert kept == made, f"python labs/{lab['name']}/make_snapshots.py"
+
+
+def test_notebooks_say_what_the_tests_say(lab):
+    points = build.points_of(LABS / lab["name"])
+    for version in ("student", "instructor"):
+        pages = nbformat.read(lab[version] / "lab.ipynb", as_version=4)
+        nbformat.validate(pages)
+        graded = [cell.metadata.nbgrader for cell in pages.cells if "nbgrader" in cell.metadata]
+        assert len({each.grade_id for each in graded}) == len(graded) == 2 * len(points) + 1
+        code, said = python(lab[version], "-c", CELLS)
+        assert code == 0 and "STACK" not in said
+        passing = [f"{name}: {n} of {n} tests pass" for name, n in points.items()]
+        assert [line for line in passing if line in said] == (passing if version == "instructor" else [])
+        assert ("not written yet" in said) == (version == "student")
+
+
+def test_labs_need_little_and_what_they_need_is_locked():
+    entries = re.split(r"^(?=[A-Za-z0-9])", (ROOT / "requirements.lock").read_text("utf-8"), flags=re.MULTILINE)
+    _, *own = re.split(r"^(?=[A-Za-z0-9])", (LABS / "requirements.txt").read_text("utf-8"), flags=re.MULTILINE)
+    assert own and [entry for entry in own if entry not in entries] == []
+    assert not {"torch", "transformers"} & {entry.split("==")[0] for entry in own}
+
+
+def test_a_lab_imports_nothing_else(lab):
+    may = {"numpy", "pytest", "adapters", "check", "lab", *sys.stdlib_module_names}
+    code = "\n".join(path.read_text("utf-8") for path in lab["instructor"].rglob("*.py"))
+    assert set(re.findall(r"^\s*(?:import|from) (\w+)", code, flags=re.MULTILINE)) <= may
