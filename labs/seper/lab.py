@@ -4,6 +4,7 @@ N samples of one reader's replies, A accepted answers, K clusters of samples tha
 """
 
 import json
+from collections import Counter
 from math import comb
 from pathlib import Path
 
@@ -233,3 +234,27 @@ def agreement(questions, measure=soft):
                 marked.append(float(name == GOLD))
     return float(np.corrcoef(values, marked)[0, 1])
     ### END SOLUTION
+
+
+# %% [markdown]
+# ## What you measured
+# Given: it calls what you have written. Each row is the question of Port Sennick in one context.
+
+
+# %%
+def report():
+    """Print the belief in 1829 in each context, soft, hard and by shares, and the agreement on the corpus. Hand in what it prints."""
+    print(f"{'context':<13}{'soft':>7}{'hard':>7}{'shares':>8}  ten replies")
+    for context in load("salt")[0]["contexts"]:
+        log_likelihood = [reply_log_likelihood(tokens) for tokens in context["token_log_likelihood"]]
+        clusters = cluster(np.array(context["same"], dtype=bool))
+        _, firsts = np.unique(clusters, return_index=True)
+        kernel = np.array(context["kernel"])
+        beliefs = soft(log_likelihood, kernel), hard(log_likelihood, clusters, kernel[firsts] >= 0.5)
+        times = Counter(context["replies"]).most_common(4)
+        said = ", ".join(f"{reply[:24]} x {n}" for reply, n in times)
+        print(f"{context['name']:<13}{beliefs[0]:7.3f}{beliefs[1]:7.3f}{shares(log_likelihood, kernel):8.3f}  {said}")
+    print("\nexpected soft belief at p = 0.7, with 1, 2, 10 and 100 samples:")
+    print("  ".join(f"{expected_belief(0.7, n):.3f}" for n in (1, 2, 10, 100)))
+    questions = load("corpus")
+    print(f"\nagreement on the corpus: soft {agreement(questions):.3f}, shares {agreement(questions, shares):.3f}")

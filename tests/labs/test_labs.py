@@ -87,6 +87,13 @@ def test_blanks_fail_in_a_line_each_and_without_a_stack(lab):
     assert sorted(lines) == sorted(wanted) and all(points.values())
 
 
+def test_the_minutes_of_the_handout_are_ninety_and_name_every_function(lab):
+    text = (lab["student"] / "handout.md").read_text(encoding="utf-8")
+    assert sum(map(int, re.findall(r"^#+ .*\((\d+) minutes?\)$", text, flags=re.MULTILINE))) == 90
+    assert [name for name in build.points_of(LABS / lab["name"]) if f"`{name}`" not in text] == []
+    assert "<details>" in text and "open question" in text and "hand in" in text
+
+
 def test_the_student_gets_no_solution(lab):
     code = (lab["student"] / "lab.py").read_text(encoding="utf-8") + (lab["student"] / "lab.ipynb").read_text("utf-8")
     assert "SOLUTION" not in code
