@@ -83,7 +83,8 @@ def say(error):
         return f"{Path(error.filename or 'lab.py').name} cannot be read: {what}"
     if not own:
         return f"stopped with {what}"
-    return f"{own[-1].name} stopped with {what}\n    in {Path(own[-1].filename).name}, line {own[-1].lineno}: {own[-1].line}"
+    name, line = Path(own[-1].filename).name, f"line {own[-1].lineno}: {own[-1].line}"
+    return f"{name if own[-1].name == '<module>' else own[-1].name} stopped with {what}\n    in {name}, {line}"
 
 
 def _is_students(filename):

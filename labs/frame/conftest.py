@@ -4,11 +4,11 @@ import check
 import pytest
 
 
-def pytest_sessionstart(session):
+def pytest_configure(config):
     try:
         import adapters  # noqa: F401
     except Exception as error:
-        pytest.exit(check.say(error), returncode=2)
+        raise pytest.UsageError(check.say(error)) from None
 
 
 @pytest.hookimpl(wrapper=True)

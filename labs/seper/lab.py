@@ -238,23 +238,24 @@ def agreement(questions, measure=soft):
 
 # %% [markdown]
 # ## What you measured
-# Given: it calls what you have written. Each row is the question of Port Sennick in one context.
+# Given: it calls what you have written.
 
 
 # %%
 def report():
-    """Print the belief in 1829 in each context, soft, hard and by shares, and the agreement on the corpus. Hand in what it prints."""
+    """Print the belief in the answer, soft, hard and by shares, of Port Sennick and of two questions more; then the rest."""
+    corpus = load("corpus")
+    contexts = {context["name"]: context for context in load("salt")[0]["contexts"]}
+    contexts |= {question["id"]: question["contexts"][0] for question in corpus if question["id"] in ("q067", "q081")}
     print(f"{'context':<13}{'soft':>7}{'hard':>7}{'shares':>8}  ten replies")
-    for context in load("salt")[0]["contexts"]:
+    for name, context in contexts.items():
         log_likelihood = [reply_log_likelihood(tokens) for tokens in context["token_log_likelihood"]]
-        clusters = cluster(np.array(context["same"], dtype=bool))
+        clusters = np.asarray(cluster(np.array(context["same"], dtype=bool)))
         _, firsts = np.unique(clusters, return_index=True)
         kernel = np.array(context["kernel"])
         beliefs = soft(log_likelihood, kernel), hard(log_likelihood, clusters, kernel[firsts] >= 0.5)
-        times = Counter(context["replies"]).most_common(4)
-        said = ", ".join(f"{reply[:24]} x {n}" for reply, n in times)
-        print(f"{context['name']:<13}{beliefs[0]:7.3f}{beliefs[1]:7.3f}{shares(log_likelihood, kernel):8.3f}  {said}")
+        said = ", ".join(f"{text[:24]} x {times}" for text, times in Counter(context["replies"]).most_common(4))
+        print(f"{name:<13}{beliefs[0]:7.3f}{beliefs[1]:7.3f}{shares(log_likelihood, kernel):8.3f}  {said}")
     print("\nexpected soft belief at p = 0.7, with 1, 2, 10 and 100 samples:")
     print("  ".join(f"{expected_belief(0.7, n):.3f}" for n in (1, 2, 10, 100)))
-    questions = load("corpus")
-    print(f"\nagreement on the corpus: soft {agreement(questions):.3f}, shares {agreement(questions, shares):.3f}")
+    print(f"\nagreement on the corpus: soft {agreement(corpus):.3f}, shares {agreement(corpus, shares):.3f}")

@@ -47,6 +47,7 @@ def salt_worths(contexts: list[dict]) -> dict[str, dict]:
         "soft": worths(contexts),
         "after": {name: value for name, value in beliefs.items() if name != CLOSED},
         "with closed": {CLOSED: 0.0} | worths(contexts),
+        "before lost": beliefs | {CLOSED: 0.0},
         "token means": worths(contexts, of_tokens=np.mean),
         "shares": worths(contexts, weighting="frequency"),
         "step by step": dict(zip([*beliefs][1:], [after - before for after, before in pairs], strict=True)),

@@ -129,6 +129,13 @@ def without_before(contexts):
     return values
 
 
+def in_place(contexts):
+    values = beliefs(contexts)
+    for name in values:
+        values[name] -= values[lab.CLOSED]
+    return values
+
+
 def against(contexts, **how):
     values = beliefs(contexts, **how)
     before = values.pop(lab.CLOSED)
@@ -210,6 +217,7 @@ MISTAKES = [
     ("cluster", "joined the latest cluster", clustering(lambda e, x, m: both(e, x, m[0]), latest=True)),
     ("cluster", "was moved there later", stolen),
     ("cluster", "these are the first members", first_members),
+    ("cluster", "a list is never == 0", lambda entails: lab.cluster(entails).tolist()),
     ("hard", "the number of samples in the cluster over N", by_cluster(lambda own, n, k: len(own) / n)),
     ("hard", "clusters do not weigh alike", by_cluster(lambda own, n, k: 1 / k)),
     ("hard", "max for sum", by_cluster(lambda own, n, k: own.max())),
@@ -222,6 +230,7 @@ MISTAKES = [
     ("utility", "an absolute value", lambda after, before: abs(after - before)),
     ("utility", "cut off at 0", lambda after, before: max(0.0, after - before)),
     ("worths", "without subtracting the one before it", without_before),
+    ("worths", "keep it apart", in_place),
     ("worths", "leave it out", lambda contexts: {lab.CLOSED: 0.0} | against(contexts)),
     ("worths", "the mean over a reply's tokens", lambda contexts: against(contexts, of_tokens=np.mean)),
     ("worths", "That is `shares`", lambda contexts: against(contexts, measure=lab.shares)),

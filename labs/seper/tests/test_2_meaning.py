@@ -87,6 +87,17 @@ def test_cluster_does_not_need_the_diagonal():
     )
 
 
+def test_cluster_returns_an_array():
+    clusters = adapters.cluster(np.array([[T, T, F], [T, T, F], [F, F, T]]))
+    expect(
+        None if clusters is None else (clusters == 0) + np.zeros(3),
+        [1, 1, 0],
+        asked="cluster(...) == 0, of three samples, the first two mean the same",
+        equation="the docstring, (N,) int",
+        mistakes={"a list is never == 0, so that a hard belief would be 0: return np.array(...)": [0, 0, 0]},
+    )
+
+
 def test_hard_of_one_answer():
     weights, clusters = np.array([0.3, 0.05, 0.1, 0.2, 0.05, 0.3]), np.array([0, 0, 1, 2, 1, 1])
     expect(

@@ -23,6 +23,7 @@ def test_worths_of_the_salt():
         equation="eq. 11, each context's belief minus that of the closed book",
         mistakes={
             "the belief with the passage, without subtracting the one before it": salt["after"],
+            "the belief of the closed book was 0 when the others were compared: keep it apart": salt["before lost"],
             "before minus after": {name: -value for name, value in salt["soft"].items()},
             "the context without a passage is among the results: leave it out": salt["with closed"],
             "the mean over a reply's tokens, not its sum: use your reply_log_likelihood": salt["token means"],
