@@ -5,7 +5,7 @@ Everything that is wrong is said at once, by file, line and field, before anythi
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -119,6 +119,16 @@ def gather(run, *, questions=None, passages=None) -> tuple[list[Record], list[st
         mend = "give both, as BEIR's queries.jsonl and corpus.jsonl"
         return [], [*problems, f"{run}: a TREC run needs a file of questions and one of passages; {mend}"]
     return _trec(texts, Path(questions), Path(passages), problems), problems
+
+
+def rows_of(form: type[BaseModel], path: Path, *, alone: Mapping[str, str]) -> tuple[list, list[str]]:
+    """The rows of a JSON lines file in a form, and what is wrong; `alone` maps a field that holds one value to one that holds a list."""
+    problems: list[str] = []
+    rows = list(_parsed(_lines(path, problems), path, problems))
+    for _, content in rows:
+        content |= {listed: [content[name]] for name, listed in alone.items() if name in content}
+    good = [row for row in (_as(form, row, problems) for row in rows) if row is not None]
+    return good, problems if rows or problems else [f"{path}: empty; wanted JSON lines"]
 
 
 # --- lines -----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ What several measures ask alike is asked once, and the replies that can be asked
 prompts have in common once. What a measure cannot say is left out, with the reason.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -17,6 +17,7 @@ from rag_utils.data import Passage, Question
 from rag_utils.ecorag import LABELS
 from rag_utils.engine.profiles import Profile
 from rag_utils.judge import THRESHOLD, Judge
+from rag_utils.lm import Generation
 from rag_utils.measures import CLOSED, Case
 from rag_utils.measures import dense as asked_dense
 from rag_utils.measures import ecorag as asked_ecorag
@@ -91,6 +92,7 @@ class Task:
     top: int = 10
     seed: int = 0
     words: Mapping[str, str] = field(default_factory=dict)  # text of a passage -> the same in other words; for DENSE
+    encoder: Callable[[], retrieve.Encoder] = retrieve.encoder  # for ECoRAG
 
     @cached_property
     def questions(self) -> list[Question]:
@@ -210,7 +212,10 @@ def seper(task: Task, measures: Sequence[str]) -> Said:
             contexts[str(place)] = {name: own for name, own in alone.items() if own}
         prompts = asked_seper.prompts_of(task.reader, known, contexts, **task.prompts)
         lengths = {"n": task.settings.samples, "max_new_tokens": task.settings.max_new_tokens, "seed": task.seed}
-        table = asked_seper.beliefs(task.judge, known, asked_seper.draw(task.reader, prompts, **lengths))
+        drawn = asked_seper.draw(task.reader, prompts, **lengths)
+        if not getattr(task.reader, "scores_replies", True):  # the share of samples looks at no likelihood
+            drawn = {case: [Generation(reply.text, (), np.zeros(1)) for reply in own] for case, own in drawn.items()}
+        table = asked_seper.beliefs(task.judge, known, drawn)
         for row in asked_seper.changes(table).to_dict("records"):
             reasons = {f"{name}_why": "" for name in names}
             if row["condition"] == LIST:
@@ -287,7 +292,7 @@ def _without(task: Task, first: Mapping, links: Mapping[str, np.ndarray]) -> dic
 
 def compressed(task: Task) -> Said:
     """What the best sentence of each passage is to the reader, and what compression keeps: chapter 6, ECoRAG's sections 3.1.1 and 3.2."""
-    score = asked_ecorag.dot_products(retrieve.encoder(), asked_ecorag.load_head("evidentiality"))
+    score = asked_ecorag.dot_products(task.encoder(), asked_ecorag.load_head("evidentiality"))
     kept = asked_ecorag.adaptive(score, asked_ecorag.small_evaluator(score))(task.questions, task.shown)
     order = asked_ecorag.ranked(task.questions, task.shown, score)
     known, count = task.answerable, cache(task.reader.count_tokens)
@@ -323,19 +328,24 @@ def orders(task: Task) -> dict[str, np.ndarray]:
     return drawn
 
 
+def likelihoods(task: Task, sets: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """How likely each of these orders makes its question, as `measures.moi.saliencies` returns it."""
+    asked = [question for question in task.questions if question.id in sets]
+    given = {"prompt": task.prompts["read"], "prior": False}
+    return asked_moi.saliencies(task.reader, asked, task.shown, {asked_moi.PRUNED: sets}, **given)
+
+
 def mixed(task: Task) -> Said:
     """What each passage is worth apart from its place, and the reply to the passages in that order: chapter 7, MoI's eq. 4.
 
     Where the orders settle no fit there is no utility, for others would explain the scores as well.
     """
     sets = orders(task)
-    asked = [question for question in task.questions if question.id in sets]
     by_passage = {key: {"moi_why": "one passage"} for key in _keys(task)}
     by_question = {question.id: {"moi_why": "one passage"} for question in task.questions}
-    if not asked:
+    if not sets:
         return by_passage, by_question
-    given = {"prompt": task.prompts["read"], "prior": False}
-    table = asked_moi.saliencies(task.reader, asked, task.shown, {asked_moi.PRUNED: sets}, **given)
+    table = likelihoods(task, sets)
     fits = {
         name: moi.fit(own, scores, len(task.shown[name]), starts=8, rng=task.seed)
         for name, (own, scores) in asked_moi.problems(table, asked_moi.PRUNED).items()

@@ -93,8 +93,7 @@ class Scores:
         folder = make_dir(Path(folder))
         for name, table in (("passages.jsonl", self.passages), ("questions.jsonl", self.questions)):
             replace(folder / name, "".join(_as_json(row) + "\n" for row in _rows(table)))
-        summary = {row.pop("name"): row for row in _rows(self.summary().reset_index())}
-        replace(folder / "summary.json", _as_json(summary, indent=1) + "\n")
+        replace(folder / "summary.json", by_name(self.summary()))
         replace(folder / "settings.json", _as_json(self.settings, indent=1) + "\n")
         replace(folder / "erag.qrels", qrels(self))
         report.write(self, folder / "report.html")
@@ -235,6 +234,11 @@ def typed(rows: list[dict], columns: Sequence[str] | None = None) -> pd.DataFram
     table = pd.DataFrame(rows, columns=columns)
     kinds = {name: "str" if name in TEXTS or name.endswith("_why") else float for name in table}
     return table.astype(kinds | {name: int for name in WHOLE if name in table and table[name].notna().all()})
+
+
+def by_name(table: pd.DataFrame) -> str:
+    """A table with an index of names as JSON: name -> its row."""
+    return _as_json({row.pop("name"): row for row in _rows(table.reset_index())}, indent=1) + "\n"
 
 
 def _rows(table: pd.DataFrame) -> list[dict]:
