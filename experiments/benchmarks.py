@@ -40,7 +40,7 @@ class Benchmark:
 
     def negatives(self) -> dict[str, tuple[Passage, ...]]:
         """Per question the passage that looks right and holds no answer, by BM25; none where there is none."""
-        pool = retrieve.own_distractors if self.name in OWN else self.pool
+        pool = (lambda question: question.distractors) if self.name in OWN else self.pool
         return retrieve.hard_negatives(self.questions, pool, short="keep")
 
     @property

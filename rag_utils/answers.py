@@ -81,19 +81,6 @@ def contains_answer(text, answers):
 METRICS = {metric.__name__: metric for metric in (exact_match, token_f1, contains_answer)}
 
 
-def score(metric, prediction, answers):
-    """The value of the metric of that name for one prediction.
-
-    metric  : "exact_match" | "token_f1" | "contains_answer"
-    returns : float, 0 .. 1
-    raises  : ValueError if the name is unknown, or as the metric does
-
-    >>> score("exact_match", "Paris", ["paris"])
-    1.0
-    """
-    return METRICS[checks.one_of("metric", metric, METRICS)](prediction, answers)
-
-
 def checked(prediction, references, *, name="prediction", names="answers"):
     """The references, if they are a list of strings and the prediction is a string; the names are those of an error."""
     checks.text(name, prediction)

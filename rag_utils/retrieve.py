@@ -41,11 +41,6 @@ def own_passages(question: Question) -> tuple[Passage, ...]:
     return (*checks.kind("question", question, Question, "a Question").gold, *question.distractors)
 
 
-def own_distractors(question: Question) -> tuple[Passage, ...]:
-    """The passages that come with a question and are not gold: a pool for `hard_negatives`."""
-    return tuple(checks.kind("question", question, Question, "a Question").distractors)
-
-
 def _collect(questions: Sequence[Question], pool: Pool) -> tuple[list[Passage], list[np.ndarray]]:
     """All passages in the order of their ids, and per question the rows that it may find."""
     questions = checks.listed("questions", questions, of=Question)
@@ -236,7 +231,7 @@ def hard_negatives(
 ) -> dict[str, tuple[Passage, ...]]:
     """Per question id the k best-ranked passages that are not gold and hold no answer in title or text.
 
-    pool  : as for `bm25` (`own_distractors` for multi-hop questions); passages without a common word are ranked last
+    pool  : as for `bm25` (its distractors for multi-hop questions); passages without a common word are ranked last
     short : what to do where a question has fewer than k such passages: "raise" ValueError, or "keep" the shorter tuple
 
     "Holds an answer" is `contains_answer`, by which a short answer excludes too much rather than too little. "yes" and

@@ -21,6 +21,7 @@ from rag_utils.base import checks
 
 LEVEL = 0.95  # of every interval
 RESAMPLES = 2000
+MOST = 10_000_000  # resamples or permutations
 FEWEST = 40  # resamples, so that both tails beyond the interval hold one
 PERMUTATIONS = 4999
 BLOCK = 2_000_000  # numbers held at once while resampling
@@ -180,7 +181,7 @@ def paired_difference(a, b, *, groups=None, resamples=RESAMPLES, permutations=PE
     """
     a, b = (checks.numbers(name, values, least=2, **SUMMABLE) for name, values in {"a": a, "b": b}.items())
     codes = _questions(groups, checks.same_length(a=a, b=b))
-    permutations, rng = _times("permutations", permutations), checks.generator(rng)
+    permutations, rng = checks.whole("permutations", permutations, least=1, most=MOST), checks.generator(rng)
     estimate = _mean_estimate(a - b, codes, resamples, rng)
     return Difference(**vars(estimate), p_value=_flip_p(np.bincount(codes, weights=a - b), permutations, rng))
 
@@ -221,7 +222,7 @@ def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, permutations=
     x, y = _varied(3, x=x, y=y)
     n = len(x)
     codes = _questions(groups, n)
-    permutations, rng = _times("permutations", permutations), checks.generator(rng)
+    permutations, rng = checks.whole("permutations", permutations, least=1, most=MOST), checks.generator(rng)
     test, draw = _METHODS[method]
     observed = test(x, y)
     draws = [draw(counts, x, y) for counts in row_counts(codes, resamples=resamples, rng=rng)]
@@ -314,7 +315,7 @@ def row_counts(codes, *, resamples=RESAMPLES, rng=0):
 
     codes  : (n,) question of each row, numbered from 0; np.arange(n) where every row is drawn for itself
     """
-    resamples, rng = _times("resamples", resamples, least=FEWEST), checks.generator(rng)
+    resamples, rng = checks.whole("resamples", resamples, least=FEWEST, most=MOST), checks.generator(rng)
     units = codes.max() + 1
     for block in _blocks(resamples, len(codes)):
         drawn = rng.integers(units, size=(block, units)) + units * np.arange(block)[:, None]
@@ -503,7 +504,3 @@ def _uncertainty(uncertainty, correct):
     uncertainty, correct = checks.numbers("uncertainty", uncertainty), checks.flags("correct", correct)
     checks.same_length(uncertainty=uncertainty, correct=correct)
     return uncertainty, correct
-
-
-def _times(name, value, *, least=1):
-    return checks.whole(name, value, least=least, most=10_000_000)

@@ -72,10 +72,9 @@ def monte_carlo_semantic_entropy(log_likelihood, clusters):
     >>> round(monte_carlo_semantic_entropy(np.log([0.5, 0.2, 0.1]), [0, 1, 0]), 4)   # -(2 log 0.6 + log 0.2) / 3
     0.877
     """
-    log_likelihood = checks.log_likelihoods("log_likelihood", log_likelihood)
-    clusters = checks.wholes("clusters", clusters)
-    checks.same_length(clusters=clusters, samples=log_likelihood)
-    return -float(np.mean([logsumexp(log_likelihood[clusters == own]) for own in clusters]))
+    clusters, nats = checks.wholes("clusters", clusters), checks.log_likelihoods("log_likelihood", log_likelihood)
+    checks.same_length(clusters=clusters, samples=nats)
+    return -float(np.mean([logsumexp(nats[clusters == own]) for own in clusters]))
 
 
 def discrete_semantic_entropy(clusters):

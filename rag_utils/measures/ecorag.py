@@ -23,6 +23,7 @@ from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
+from rag_utils.measures import by_id
 from rag_utils.prompts import Prompt, prompt_text
 from rag_utils.retrieve import DECIMALS, Encoder, remembering
 
@@ -77,19 +78,18 @@ def mine(reader: LanguageModel, questions: Sequence[Question], passages: Retriev
     returns : columns id, rank (of the sentence, 1 ..), passage, place, closed (1: right without any), label (one of ecorag.LABELS)
     source  : ECoRAG, section 3.1.1; see `ecorag.mine`
     """
-    checks.distinct("ids of questions", [question.id for question in questions])
-    by_id = {question.id: question for question in questions}
-    cut = [sentences(checks.keyed("passages", passages, by_id)[name]) for name in by_id]
+    asked = by_id(questions)
+    cut = [sentences(checks.keyed("passages", passages, asked)[name]) for name in asked]
 
-    def said(asked: Sequence[tuple[str, ...]]) -> list[bool]:  # id, texts
-        return right(reader, [(by_id[name], texts) for name, *texts in asked], **asking)
+    def said(shown: Sequence[tuple[str, ...]]) -> list[bool]:  # id, texts
+        return right(reader, [(asked[name], texts) for name, *texts in shown], **asking)
 
-    known = dict(zip(by_id, said([(name,) for name in by_id]), strict=True))
+    known = dict(zip(asked, said([(name,) for name in asked]), strict=True))
     each = {"closed_book": partial(map, known.get), "with_sentence": said, "strong_with_sentence": said}
-    labels = ecorag.mine(list(by_id), [[sentence.text for sentence in own] for own in cut], **each)
+    labels = ecorag.mine(list(asked), [[sentence.text for sentence in own] for own in cut], **each)
     rows = [
         (name, rank, sentence.passage, sentence.place, int(known[name]), label)
-        for name, own, labels_of in zip(by_id, cut, labels, strict=True)
+        for name, own, labels_of in zip(asked, cut, labels, strict=True)
         for rank, (sentence, label) in enumerate(zip(own, labels_of, strict=True), 1)
     ]
     return pd.DataFrame(rows, columns=["id", "rank", "passage", "place", "closed", "label"])
@@ -160,8 +160,8 @@ def dot_products(encode: Encoder, head: Head | None = None, *, asked: Encoder | 
 
 def ranked(questions: Sequence[Question], passages: Retrieved, score: Score) -> dict[str, list[Sentence]]:
     """The sentences of each question's passages, best first; equal scores in the order of the passages."""
-    ids = checks.distinct("ids of questions", [question.id for question in questions])
-    cut = [sentences(checks.keyed("passages", passages, ids)[name]) for name in ids]
+    asked = by_id(questions)
+    cut = [sentences(checks.keyed("passages", passages, asked)[name]) for name in asked]
     scores = score([question.text for question in questions], [[sentence.text for sentence in own] for own in cut])
     return {
         question.id: [own[place] for place in np.argsort(-values, kind="stable")]
@@ -242,7 +242,7 @@ def answered(
     said = replies(reader, [(question, texts) for _, question, texts in cases], **asking)
     count, rows = cache(reader.count_tokens), []
     for (name, question, texts), reply in zip(cases, said, strict=True):
-        scores = {score: answers.score(score, reply, question.answers) for score in ("exact_match", "token_f1")}
+        scores = {score: answers.METRICS[score](reply, question.answers) for score in ("exact_match", "token_f1")}
         size = {"tokens": sum(map(count, texts or ())), "texts": len(texts or ())}
         unparsable = int(not answers.normalize(reply))
         rows.append({"id": question.id, "condition": name} | scores | size | {"unparsable": unparsable})

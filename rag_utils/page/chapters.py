@@ -212,6 +212,7 @@ def inputs(chapter: str) -> set[Path]:
     for path in sorted(data):
         parts = path.relative_to(ROOT / "data").parts
         whose = {"results": path.parent.name, "recordings": path.stem, "published": f'"{path.stem.split("_")[0]}_'}
+        whose["conformance"] = path.name  # which no page reads
         if parts[0] in whose and whose[parts[0]] != chapter and whose[parts[0]] not in code:
             data.discard(path)
     timings = {path for path in (ROOT / "benchmarks").glob("*.json") if path.name in code}

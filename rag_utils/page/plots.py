@@ -80,20 +80,12 @@ def new_axes(height: float = 3.2, *, width: float = 5.2) -> Axes:
 
 
 def mark(name: str) -> tuple[str, str | tuple]:
-    """Colour and marker of a method or condition; ValueError with near names if it has none.
-
-    >>> mark("gold")
-    ('#0072B2', 'o')
-    """
+    """Colour and marker of a method or condition; ValueError with near names if it has none."""
     return MARKS[checks.one_of("method or condition", name, MARKS)]
 
 
 def axis_label(quantity: str, unit: str, better: str) -> str:
-    """Text of a value axis: what, in which unit ("0-1", "nats"), and which way is good, "higher", "lower" or "neither".
-
-    >>> axis_label("F1", "0-100", "higher")
-    'F1 (0-100), higher is better'
-    """
+    """Text of a value axis: what, in which unit ("0-1", "nats"), and which way is good, "higher", "lower" or "neither"."""
     return f"{filled('quantity', quantity)} ({filled('unit', unit)}){BETTER[checks.one_of('better', better, BETTER)]}"
 
 

@@ -17,7 +17,7 @@ from looped import each
 from rag_utils import retrieve
 from rag_utils.data import Passage, Question
 from rag_utils.engine.weights import WeightsError
-from rag_utils.retrieve import bm25, dense, evaluate, hard_negatives, own_distractors, own_passages, qrels, ranking
+from rag_utils.retrieve import bm25, dense, evaluate, hard_negatives, own_passages, qrels, ranking
 
 RECORDED = conformance.beside("ranking_metrics")
 WORDS = ["red", "fox", "hen", "house", "blue", "whale", "noon", "sings"]  # none is a stop word
@@ -25,6 +25,10 @@ WORDS = ["red", "fox", "hen", "house", "blue", "whale", "noon", "sings"]  # none
 
 def question(text: str, answers: tuple = ("seven",), name: str = "q", **more) -> Question:
     return Question(name, text, answers, "toy", **more)
+
+
+def own_distractors(question: Question) -> tuple[Passage, ...]:
+    return question.distractors
 
 
 def pool_of(*texts: str) -> list[Passage]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from looped import each
 
-from rag_utils.answers import METRICS, contains_answer, exact_match, normalize, score, token_f1
+from rag_utils.answers import METRICS, contains_answer, exact_match, normalize, token_f1
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=100)
 words = st.lists(
@@ -144,16 +144,6 @@ def test_symmetric_and_reflexive_cases(left, right):
     assert contains_answer(left, [left]) == float(bool(normalize(left)))
     if exact_match(left, [right]) and normalize(left):
         assert contains_answer(left, [right]) == 1.0
-
-
-@each("name", METRICS)
-def test_score_calls_the_metric_of_that_name(name):
-    assert score(name, "in Paris", ["Paris"]) == METRICS[name]("in Paris", ["Paris"])
-
-
-def test_score_names_the_near_metric():
-    with pytest.raises(ValueError, match=r"unknown metric 'exact_mach'; did you mean 'exact_match'"):
-        score("exact_mach", "Paris", ["Paris"])
 
 
 @each("metric", METRICS.values())

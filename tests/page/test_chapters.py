@@ -332,6 +332,7 @@ def test_the_chapters_stand_on_what_they_use():
             assert {"data/companion/questions.jsonl", "rag_utils/lm.py"} <= files, name
         others = {file.split("/")[2] for file in files if file.startswith("data/results/")} - {name}
         assert others == set(), f"{name} stands on the numbers of {others}"
+        assert not [file for file in files if file.startswith("data/conformance/")], "no page reads these"
     reading = [name for name, files in paths.items() if "rag_utils/stats.py" in files]
     assert len(reading) >= 8
     folders = {path.parent.name for path in (root / "experiments").glob("*/__init__.py")}
