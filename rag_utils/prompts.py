@@ -82,6 +82,7 @@ def prompt_text(reader, prompt: Prompt, question=None, documents: Sequence | Non
     if question is not None:
         slots["question"] = getattr(question, "text", question)
     if documents is not None:
+        documents = checks.listed("documents", documents, least=0)
         slots["documents"] = [getattr(document, "text", document) for document in documents]
-    text = prompt.fill(**slots)
+    text = checks.kind("prompt", prompt, Prompt, "a Prompt, such as prompts.load gives").fill(**slots)
     return reader.chat(text) if prompt.chat else text

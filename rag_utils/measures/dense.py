@@ -15,7 +15,7 @@ from rag_utils import dense, seper, uncertainty
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
 from rag_utils.lm import Generation, LanguageModel, word_log_likelihoods
-from rag_utils.measures import Case
+from rag_utils.measures import Case, by_id
 from rag_utils.measures.seper import Drawn
 from rag_utils.prompts import Prompt, prompt_text
 
@@ -101,7 +101,7 @@ def entailment(model: LanguageModel, prompt: Prompt, questions, premises, hypoth
 
 def agreements(entails: Entails, questions: Sequence[Question], drawn: Drawn) -> dict[Case, np.ndarray]:
     """Per case how far each reply entails each other one, (n, n) in [0, 1], row = premise; equal texts entail each other. In one call."""
-    same = _judged(entails, {question.id: question.text for question in questions})
+    same = _judged(entails, by_id(questions))
     texts = {case: [reply.text.strip() for reply in replies] for case, replies in drawn.items()}
     agreed = together({case: _agreement(same, case[0], own) for case, own in texts.items()})
     return {case: agreed[case] for case in drawn}
@@ -170,12 +170,12 @@ def together(jobs: Mapping[Hashable, Generator]) -> dict:
     return results
 
 
-def _judged(entails: Entails, text_of: Mapping[str, str]) -> Asked:
+def _judged(entails: Entails, known: Mapping[str, Question]) -> Asked:
     """(question id, reply, reply) -> how far the first reply entails the second, 0 .. 1."""
 
     def ask(keys):
         names, premises, hypotheses = map(list, zip(*keys, strict=True))
-        return [float(p) for p in entails([text_of[name] for name in names], premises, hypotheses)]
+        return [float(p) for p in entails([known[name].text for name in names], premises, hypotheses)]
 
     return Asked(ask)
 
@@ -226,20 +226,20 @@ def ask_with(questions, reader, judge: Judge, settings: Settings, *, other: Mapp
     asker  : says how much likelier "Yes" than "No" is to it when asked whether a context is enough; None: looking there is a ValueError
     source : DENSE, appendix B.3. There the word that is generated counts; here its likelihood, so that every reply can be parsed
     """
-    text_of = {question.id: question.text for question in questions}
+    known = by_id(questions)
 
     def reply(keys):
-        asked = [settings.shown(reader, text_of[name], context) for name, context in keys]
+        asked = [settings.shown(reader, known[name].text, context) for name, context in keys]
         return [samples[0].text.strip() for samples in reader.generate(asked, max_new_tokens=settings.max_new_tokens)]
 
     def weigh(keys):
         if asker is None:
             raise ValueError(f"{len(keys)} contexts are to be weighed and nobody is there to ask; give an asker")
-        asked = [prompt_text(asker, settings.sufficient, text_of[name], context) for name, context in keys]
+        asked = [prompt_text(asker, settings.sufficient, known[name], context) for name, context in keys]
         yes, no = word_log_likelihoods(asker, asked, ("Yes", "No")).T
         return (yes - no).tolist()
 
-    return Tables(other, Asked(reply), _judged(judge.equivalent, text_of), Asked(weigh))
+    return Tables(other, Asked(reply), _judged(judge.equivalent, known), Asked(weigh))
 
 
 @dataclass(frozen=True)
@@ -260,6 +260,7 @@ def refined(supplies: Sequence[Supply], variants: Mapping[str, Mapping], tables:
                another one, so that what is added is random
     source   : DENSE, section 5.2 and Table 5
     """
+    by_id([supply.question for supply in supplies])
     pairs = product(supplies, variants.items())
     return together({Case(supply.question.id, name): _outcome(supply, tables, **how) for supply, (name, how) in pairs})
 

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from rag_utils import answers, erag, similarity
-from rag_utils.base.checks import distinct, keyed, one_of
+from rag_utils.base.checks import keyed, one_of
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel, word_log_likelihoods
+from rag_utils.measures import by_id
 from rag_utils.prompts import Prompt, prompt_text
 from rag_utils.retrieve import Run, ranking
 
@@ -45,7 +46,7 @@ def ask(
     def show(question: str, *documents: str) -> str:
         return prompt_text(reader, prompt, question, documents)
 
-    ids = distinct("ids of questions", [question.id for question in questions])
+    ids = by_id(questions)
     for name, run in runs.items():
         keyed(f"the run of {name}", run, ids)
         keyed("passages", passages, [document for question in ids for document in run[question]])
@@ -91,9 +92,9 @@ def relevance(
     judge: LanguageModel, table: pd.DataFrame, questions: Sequence[Question], passages: Mapping[str, Passage], prompt
 ) -> np.ndarray:
     """Whether a language model calls each document of `ask`'s table relevant: 1 if "Yes" is likelier than "No" after it, else 0."""
-    text_of = {question.id: question.text for question in questions}
+    known = by_id(questions)
     rows = zip(table["id"], table["document"], strict=True)
-    shown = [prompt_text(judge, prompt, text_of[name], [passages[document].text]) for name, document in rows]
+    shown = [prompt_text(judge, prompt, known[name], [passages[document].text]) for name, document in rows]
     places, distinct_texts = pd.factorize(np.array(shown, dtype=object))
     said = word_log_likelihoods(judge, list(distinct_texts), ("Yes", "No"))
     return (said[:, 0] > said[:, 1]).astype(float)[places]

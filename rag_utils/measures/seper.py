@@ -15,8 +15,8 @@ from rag_utils.base import checks
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
 from rag_utils.lm import Generation, LanguageModel
-from rag_utils.measures import CLOSED, GOLD, NEGATIVE, Case
-from rag_utils.prompts import Prompt, prompt_text
+from rag_utils.measures import CLOSED, GOLD, NEGATIVE, Case, by_id
+from rag_utils.prompts import Prompt, load, prompt_text
 
 Passages = Mapping[str, Sequence[Passage]]  # by question id, best first
 Shown = Mapping[str, Passages | None]  # context -> passages; None is closed book
@@ -31,7 +31,7 @@ VARIANTS = {
     "hard, any answer": "hard_any",
     "hard, share of samples as weight": "hard_frequency",
 }
-STEP = "step"  # a context of one gold passage where more are needed is called "step 1", "step 2", ...
+STEP = "step "  # a context of one gold passage where more are needed is called "step 1", "step 2", ...
 # columns of `beliefs` that are a belief in the answer, 0 .. 1
 UTILITIES = dict.fromkeys(("seper_hard", "seper_soft", *VARIANTS.values()), seper.utility)
 
@@ -45,7 +45,7 @@ def contexts(questions: Sequence[Question], negatives: Passages, **others: Passa
     gold = {question.id: question.gold for question in questions}
     several = {name: own for name, own in gold.items() if len(own) > 1}
     steps = range(max(map(len, several.values()), default=0))
-    alone = {f"{STEP} {i + 1}": {name: own[i : i + 1] for name, own in several.items()} for i in steps}
+    alone = {f"{STEP}{i + 1}": {name: own[i : i + 1] for name, own in several.items()} for i in steps}
     return {CLOSED: None, GOLD: gold, NEGATIVE: negatives, **others, **alone}
 
 
@@ -56,9 +56,9 @@ def prompts_of(
 
     raises : ValueError if an id comes twice, or passages are by something else than ids of questions
     """
-    ids = checks.distinct("ids of questions", [question.id for question in questions])
+    ids = by_id(questions)
     for name, shown in contexts.items():
-        if shown is not None and not name.startswith(STEP):  # which few questions have
+        if shown is not None and name.rstrip("0123456789") != STEP:  # a step is there for few questions
             checks.keyed(f"passages of context {name!r}", shown, ids, every=False)
     return {
         Case(question.id, name): prompt_text(reader, read if shown else closed, question, shown and shown[question.id])
@@ -78,17 +78,17 @@ def draw(
 
 def agreements(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> Agreed:
     """Per case: the samples against the answers, (N, A) in [0, 1], and which mean the same, (N, N) bool; each pair is judged once."""
-    by_id, pairs = {question.id: question for question in questions}, {}
+    known, pairs = by_id(questions), {}
     for case, replies in drawn.items():
-        question, texts = by_id[case[0]], [reply.text.strip() for reply in replies]
-        others = [*question.answers, *texts]
+        question, texts = known[case[0]], [reply.text.strip() for reply in replies]
+        others = [*checks.listed(f"answers of question {question.id!r}", question.answers), *texts]
         pairs[case] = [[(question.text, *sorted((text, other))) for other in others] for text in texts]
     distinct = dict.fromkeys(pair for rows in pairs.values() for row in rows for pair in row)
     judged = judge.equivalent(*map(list, zip(*distinct, strict=True))) if distinct else []
     same, agreed = dict(zip(distinct, map(float, judged), strict=True)), {}
     for case, rows in pairs.items():
         values = np.array([[same[pair] for pair in row] for row in rows])
-        kernel, alike = np.split(values, [len(by_id[case[0]].answers)], axis=1)
+        kernel, alike = np.split(values, [len(known[case[0]].answers)], axis=1)
         agreed[case] = (kernel, alike >= THRESHOLD)
     return agreed
 
@@ -132,6 +132,17 @@ def beliefs(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed
         }
         table.append(row)
     return pd.DataFrame(table)
+
+
+def delta(reader, judge: Judge, question: str, passages, answers, *, n: int = 10, seed: int = 0) -> float:
+    """Delta-SePer, soft, for one question: how much belief in its answers the passages, shown together, add, -1 .. 1.
+
+    passages, answers : lists of at least one text; ValueError for others
+    """
+    asked = [Question("asked", question, tuple(checks.texts("answers", answers)), dataset="")]
+    shown = {CLOSED: None, "shown": {"asked": checks.texts("passages", passages)}}
+    prompts = prompts_of(reader, asked, shown, closed=load("closed_plain"), read=load("read_plain"))
+    return float(changes(beliefs(judge, asked, draw(reader, prompts, n=n, seed=seed)))["seper_soft"].iloc[0])
 
 
 def repeated(

@@ -4,6 +4,7 @@ import pytest
 from looped import each
 
 from rag_utils import prompts
+from rag_utils.data import Passage
 
 
 @each("name", prompts.names())
@@ -58,3 +59,23 @@ def test_unknown_names_and_wrong_slots():
         read.fill(question="who?", documents=[])
     with pytest.raises(ValueError, match="list of at least one string"):
         read.fill(question="who?", documents="one passage")
+
+
+@each(
+    ("documents", "message"),
+    [
+        ("one passage", r"documents must be a list; got str; write \[documents\] for a single one"),
+        (Passage("p", "A title", "one passage"), "documents must be a list; got Passage"),
+        ({"p": "one passage"}, "documents must be a list; got dict"),
+    ],
+)
+def test_documents_are_a_list_and_not_taken_letter_by_letter(documents, message):
+    read = prompts.load("read_plain")
+    with pytest.raises(ValueError, match=message):
+        prompts.prompt_text(None, read, "who?", documents)
+    assert prompts.prompt_text(None, read, "who?", [Passage("p", "A title", "red")]).startswith("Document: red\n")
+
+
+def test_a_name_is_no_prompt():
+    with pytest.raises(ValueError, match=r"prompt must be a Prompt, such as prompts\.load gives; got str"):
+        prompts.prompt_text(None, "closed_plain", "who?")

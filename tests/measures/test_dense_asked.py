@@ -303,6 +303,18 @@ def test_agreements_are_those_of_each_pair_by_itself(texts):
         assert all(a != b for _, a, b in pairs) and len({*pairs}) == len(pairs)
 
 
+def test_questions_that_share_an_id_are_refused():
+    """Before, the second took the place of the first."""
+    twice = [Question("q", text, ("1",), "toy") for text in ("what", "who")]
+    for ask in (
+        lambda: asked.agreements(None, twice, {}),
+        lambda: asked.ask_with(twice, None, SameWords(), None, other={}),
+        lambda: asked.refined([asked.Supply(question, ()) for question in twice], {}, None),
+    ):
+        with pytest.raises(ValueError, match="ids of questions must each come once; got 'q' twice"):
+            ask()
+
+
 def test_dense_is_not_the_entropy_of_clusters_where_agreement_is_not_transitive():
     agreement = np.array([[1, 0.9, 0.1], [0.9, 1, 0.9], [0.1, 0.9, 1]])
     found = asked.measures(agreement, np.array([-1.0, -1.0, -1.0]))

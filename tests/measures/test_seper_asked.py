@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_samples import Initials, Shares, said
 
-from rag_utils import lm, seper
+from rag_utils import lm, prompts, seper
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
 from rag_utils.judge import THRESHOLD, Judge
@@ -99,11 +99,11 @@ def reader(tmp_path_factory):
 def test_a_reader_is_asked_where_there_is_something_to_show(reader):
     questions = [question("q", "ab"), question("other", "cd")]
     contexts = {CLOSED: None, "gold": {"q": questions[0].gold, "other": []}}
-    prompts = asked.prompts_of(reader, questions, contexts, closed=CLOSED_PROMPT, read=READ_PROMPT)
-    assert prompts == {
+    texts = asked.prompts_of(reader, questions, contexts, closed=CLOSED_PROMPT, read=READ_PROMPT)
+    assert texts == {
         ("q", CLOSED): "which q", ("other", CLOSED): "which other", ("q", "gold"): "Document: ab\nwhich q"
     }  # fmt: skip
-    drawn = asked.draw(reader, prompts, n=3, max_new_tokens=4, seed=7)
+    drawn = asked.draw(reader, texts, n=3, max_new_tokens=4, seed=7)
     assert {case: len(replies) for case, replies in drawn.items()} == {
         ("q", CLOSED): 3, ("other", CLOSED): 3, ("q", "gold"): 3
     }  # fmt: skip
@@ -123,6 +123,54 @@ def test_repeated_questions_and_passages_by_something_else_are_refused(reader):
         asked.prompts_of(reader, questions, {CLOSED: None, "gold": by_text}, **how)
     few = {CLOSED: None, "gold": {"q": questions[0].gold}, "step 1": {"elsewhere": questions[0].gold}, "none": {}}
     assert len(asked.prompts_of(reader, questions, few, **how)) == 3
+    for name in ("stepwise", "step one", "1"):
+        with pytest.raises(ValueError, match=f"passages of context '{name}' must be by keys such as 'q'"):
+            asked.prompts_of(reader, questions, {name: {"elsewhere": questions[0].gold}}, **how)
+
+
+def test_beliefs_refuse_questions_that_share_an_id_or_have_no_answers():
+    """Before, the answers of the second stood for both."""
+    drawn = {Case("q", CLOSED): [said(" ab", 0.5)]}
+    with pytest.raises(ValueError, match="ids of questions must each come once; got 'q' twice"):
+        asked.beliefs(Shares(), [question("q", "ab"), question("q", "ef")], drawn)
+    with pytest.raises(ValueError, match="answers of question 'q' must hold at least 1; got none"):
+        asked.beliefs(Shares(), [question("q")], drawn)
+
+
+def test_delta_is_the_change_of_beliefs_step_by_step(reader):
+    judge, texts, answers = Shares(), ["ab cd", "d"], ["an", "in the"]
+    one = Question("asked", "which one", tuple(answers), "toy")
+    shown = {CLOSED: None, "shown": {"asked": [Passage(str(i), "", text) for i, text in enumerate(texts)]}}
+    how = {"closed": prompts.load("closed_plain"), "read": prompts.load("read_plain")}
+    drawn = asked.draw(reader, asked.prompts_of(reader, [one], shown, **how), n=4, seed=2)
+    before, after = (plainly(judge, one, drawn["asked", condition])["seper_soft"] for condition in (CLOSED, "shown"))
+    delta = asked.delta(reader, judge, one.text, texts, answers, n=4, seed=2)
+    assert delta == pytest.approx(after - before) and abs(delta) > 1e-6
+
+
+class Repeating:
+    """Says the first word of its documents, and nothing right without any."""
+
+    def generate(self, prompts, *, n, **_):
+        words = [prompt.removeprefix("Document: ").split()[0] for prompt in prompts]
+        return [[said(f" {word}", 0.5)] * n for word in words]
+
+
+def test_delta_by_hand_and_what_it_refuses():
+    """Without documents it says "Question:", which shares no first letter with the answers."""
+    given = Repeating(), Initials(), "which river?"
+    assert asked.delta(*given, ["Vane runs there."], ["Vane"]) == pytest.approx(1.0)
+    assert asked.delta(*given, ["Vane runs there."], ["Vane", "Sova"]) == pytest.approx(0.5)
+    assert asked.delta(*given, ["Lakes only."], ["Vane"]) == pytest.approx(0.0)
+    assert asked.delta(*given, ["Vane runs there."], ["Quay"]) == pytest.approx(-1.0)
+    for passages, answers, message in (
+        ("Vane runs there.", ["Vane"], "passages must be a list; got str"),
+        (["Vane runs there."], "Vane", "answers must be a list; got str"),
+        ([], ["Vane"], "passages must hold at least 1"),
+        (["Vane runs there."], [], "answers must hold at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            asked.delta(*given, passages, answers)
 
 
 def test_changes_are_utilities_and_refuse_what_cannot_be_compared():
