@@ -19,6 +19,7 @@ FRAME = LABS / "frame"
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 FOR_ALL = ("handout.md", "adapters.py", "data", "tests")
 FOR_TEACHERS = ("rubric.md", "mistakes.py")
+CONFIG = LABS.parent / "_config.yml"  # which names the repository, or none
 BUILT = ".built"  # the hash of the lab.py that was written, so that nobody's work is written over
 QUESTION = "## The open question\n\nIt stands at the end of the handout. Write your answer here."
 QUESTION_POINTS = 10
@@ -45,10 +46,26 @@ def build(name: str, folder: Path) -> None:
                 shutil.copytree(path, target / part, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy(path, target)
+        title, _, rest = (target / "handout.md").read_text(encoding="utf-8").partition("\n")
+        (target / "handout.md").write_text(f"{title}\n{elsewhere(name)}{rest}", encoding="utf-8")
         (target / "lab.py").write_text(code, encoding="utf-8")
         text = json.dumps(notebook(code, points), ensure_ascii=False, indent=1)
         (target / "lab.ipynb").write_text(text + "\n", encoding="utf-8")
         (target / BUILT).write_text(digest(target) + "\n", encoding="utf-8")
+
+
+def elsewhere(name: str) -> str:
+    """Where to open a lab without installing anything: a paragraph, "" while `_config.yml` names no repository."""
+    address, branch = re.search(r'^  url: "(.*)"\n  branch: (\S+)$', CONFIG.read_text("utf-8"), re.MULTILINE).groups()
+    if not address:
+        return ""
+    page = f"_build/labs/student/{name}"
+    repository = "/".join(address.strip("/").split("/")[-2:])
+    binder = f"https://mybinder.org/v2/gh/{repository}/{branch}?urlpath=lab/tree/{page}/lab.ipynb"
+    return (
+        f"\nOpen it on [Binder]({binder}), or upload `lab.ipynb` to Colab and run this in a cell before all others:\n\n"
+        f"```\n!git clone --depth 1 {address} companion && python companion/labs/build.py\n%cd companion/{page}\n```\n"
+    )
 
 
 def remove(target: Path) -> None:

