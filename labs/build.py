@@ -56,7 +56,13 @@ def build(name: str, folder: Path) -> None:
 
 def elsewhere(name: str) -> str:
     """Where to open a lab without installing anything: a paragraph, "" while `_config.yml` names no repository."""
-    address, branch = re.search(r'^  url: "(.*)"\n  branch: (\S+)$', CONFIG.read_text("utf-8"), re.MULTILINE).groups()
+    form = r"""^repository:\n  url: ["']?([^"'\s]*)["']?\n  branch: (\S+)$"""
+    said = re.search(form, CONFIG.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    if not said:
+        raise ValueError(
+            f'{CONFIG.name} names no repository: want `repository:`, under it `url:` (may be ""), then `branch:`'
+        )
+    address, branch = said.groups()
     if not address:
         return ""
     page = f"_build/labs/student/{name}"

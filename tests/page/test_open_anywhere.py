@@ -138,10 +138,12 @@ def test_a_page_that_is_built(address, tmp_path):
     assert re.findall(r'(?:src="|rel="stylesheet"[^>]*href=")https?:', page) == []
 
 
+@pytest.mark.parametrize("quote", ['"', "'", ""])
 @pytest.mark.parametrize("address", ["", ADDRESS])
-def test_a_labs_handout_says_where_to_open_it(address, tmp_path, monkeypatch):
+def test_a_labs_handout_says_where_to_open_it(address, quote, tmp_path, monkeypatch):
     path = tmp_path / "_config.yml"
-    path.write_text(CONFIG.read_text(encoding="utf-8").replace('url: ""', f'url: "{address}"'), encoding="utf-8")
+    kept = CONFIG.read_text(encoding="utf-8")
+    path.write_text(re.sub(r'(?<=^  url: )".*"$', f"{quote}{address}{quote}", kept, flags=re.M), encoding="utf-8")
     monkeypatch.setattr(build, "CONFIG", path)
     build.build("seper", tmp_path)
     made = (tmp_path / "student" / "seper" / "handout.md").read_text(encoding="utf-8")
@@ -149,3 +151,10 @@ def test_a_labs_handout_says_where_to_open_it(address, tmp_path, monkeypatch):
     link = f"{BINDER}?urlpath=lab/tree/_build/labs/student/seper/lab.ipynb"
     assert (made == source) == (not address) and (link in made) == bool(address)
     assert (f"git clone --depth 1 {ADDRESS}" in made) == bool(address)
+
+
+def test_a_configuration_without_a_place_for_the_address_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "CONFIG", tmp_path / "_config.yml")
+    build.CONFIG.write_text("title: x\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="names no repository"):
+        build.elsewhere("seper")
