@@ -79,19 +79,37 @@ def ceilings(paired: pd.DataFrame, *, metrics: Sequence[str]) -> dict[str, str]:
     return cells
 
 
-def shuffled_among_equals(table: pd.DataFrame, column: str, rng: np.random.Generator) -> pd.DataFrame:
-    """The table with a column `moved`: each question has the labels of another question that is as difficult.
+def shuffled_among_equals(
+    table: pd.DataFrame, column: str, same: Mapping[str, object], rng: np.random.Generator
+) -> pd.DataFrame:
+    """The table with a column `moved`: each question has the labels of another question of its group; a shorter list goes on with 0.
 
-    Equally difficult are questions with a needed document in the list and the label 1 on one such, with one and without that label, and
-    without one in the list. A shorter list of labels goes on with 0.
+    same : question id -> group, made of what is known without the labels, so that none of their measures is kept by construction
     """
     table = table.sort_values(["id", "rank"])
-    wide = table.pivot(index="id", columns="rank", values=[column, "provenance"]).fillna(0.0)
-    values, needed = wide[column].copy(), wide["provenance"]
-    level = needed.max(axis=1) + (values * needed).max(axis=1)
-    for same in values.index.groupby(level).values():
-        values.loc[same] = values.loc[rng.permutation(same)].to_numpy()
+    values = table.pivot(index="id", columns="rank", values=column).fillna(0.0)
+    for group in values.groupby(values.index.map(same)).groups.values():
+        values.loc[group] = values.loc[rng.permutation(group)].to_numpy()
     return table.join(values.stack().rename("moved"), on=["id", "rank"])
+
+
+def within_questions(paired: pd.DataFrame, metrics: Sequence[str], *, seed: int = 0) -> pd.DataFrame:
+    """Do labels prefer, of two lists for the same question, the one that the reader does better with? What is difficult is the same for both.
+
+    returns : index (annotation, metric); the mean of +1 (they prefer that list), 0 (neither) and -1 over the questions that the reader
+              answers better with one list, as Somers' D has it: value, low, high, n, p_value and p_holm (adjusted for all rows)
+    raises  : ValueError if there are not two lists of each question
+    """
+    lists = [part.set_index(["annotation", "id"]) for _, part in paired.groupby("condition", sort=False)]
+    if len(lists) != 2 or not lists[0].index.equals(lists[1].index):
+        raise ValueError(f"wanted two lists of each question, got {[len(part) for part in lists]} rows of lists")
+    gaps, rows = lists[1][[*metrics, "whole"]] - lists[0][[*metrics, "whole"]], {}
+    for title, part in gaps[gaps["whole"] != 0].groupby("annotation", sort=False):
+        for metric in part[[*metrics]].dropna(axis="columns"):
+            agrees = np.sign(part[metric] * part["whole"])
+            rows[title, metric] = vars(stats.paired_difference(agrees, 0 * agrees, rng=seed))
+    table = pd.DataFrame(rows.values(), pd.MultiIndex.from_tuples(rows, names=["annotation", "metric"]))
+    return table.drop(columns="undefined").assign(p_holm=stats.holm(table["p_value"]))
 
 
 def power(values: np.ndarray, n: int, rng: np.random.Generator, times: int = 1000) -> float:

@@ -72,33 +72,61 @@ def test_the_ceiling_of_ties_is_the_best_order():
     assert "A" not in correlations.ceilings(paired.assign(whole=x / 4), metrics=("P",))
 
 
-@given(st.lists(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=3), min_size=1, max_size=8))
-def test_shuffled_labels_stay_among_questions_of_one_difficulty(lists):
+@given(st.lists(st.tuples(st.integers(0, 2), st.lists(st.booleans(), min_size=1, max_size=3)), min_size=1, max_size=8))
+def test_shuffled_labels_stay_among_questions_of_one_group(lists):
     table = pd.DataFrame(
-        {"id": f"q{i}", "condition": "BM25", "rank": rank, "label": float(label), "provenance": float(needed)}
-        for i, own in enumerate(lists)
-        for rank, (label, needed) in enumerate(own, 1)
+        {"id": f"q{i}", "condition": "BM25", "rank": rank, "label": float(label)}
+        for i, (_, own) in enumerate(lists)
+        for rank, label in enumerate(own, 1)
     )
+    same = {f"q{i}": group for i, (group, _) in enumerate(lists)}
+    longest = table["rank"].max()
 
-    def levels(column):
-        """Per question 0 without a needed document, 1 with one, 2 if it is labelled 1; and the labels, filled with 0."""
-        return {
-            name: (
-                int(part["provenance"].any()) + int((part["label"] * part["provenance"]).any()),
-                tuple(part.sort_values("rank")[column]) + (0.0,) * (table["rank"].max() - len(part)),
-            )
-            for name, part in shuffled.groupby("id")
-        }
+    def labels(column):
+        each = shuffled.sort_values("rank").groupby("id")[column].agg(tuple)
+        return {name: own + (0.0,) * (longest - len(own)) for name, own in each.items()}
 
-    table = table.sample(frac=1, random_state=0)
-    shuffled = correlations.shuffled_among_equals(table, "label", np.random.default_rng(3))
-    before, after = levels("label"), levels("moved")
+    shuffled = correlations.shuffled_among_equals(
+        table.sample(frac=1, random_state=0), "label", same, np.random.default_rng(3)
+    )
+    before, after = labels("label"), labels("moved")
     assert len(shuffled) == len(table)
-    same_length = len({len(own) for own in lists}) == 1
-    for level in range(3):
-        own = sorted(labels for at, labels in before.values() if at == level)
-        if len(own) == 1 or same_length:  # a short list shows only the beginning of the labels that it got
-            assert sorted(labels for at, labels in after.values() if at == level) == own
+    for group in range(3):
+        own = [name for name, of in same.items() if of == group]
+        if len(own) == 1 or len({len(part) for _, part in lists}) == 1:  # a short list shows only the beginning of what it got
+            assert sorted(before[name] for name in own) == sorted(after[name] for name in own)
+
+
+def test_shuffling_does_not_keep_success_where_labels_say_who_succeeds():
+    """The control that was here before made its groups of the labels themselves, so that their largest could not change."""
+    table = pd.DataFrame({"id": [f"q{i}" for i in range(40)], "rank": 1, "label": [1.0, 0.0] * 20})
+    moved = correlations.shuffled_among_equals(table, "label", dict.fromkeys(table["id"], 0), np.random.default_rng(0))
+    assert (moved["moved"] != moved["label"]).sum() > 10
+
+
+def two_lists(metric, whole):
+    sides = [("BM25", 0), ("dense", 1)]
+    rows = [(f"q{i}", name, p[at], w[at]) for i, (p, w) in enumerate(zip(metric, whole, strict=True)) for name, at in sides]
+    return pd.DataFrame(rows, columns=["id", "condition", "P", "whole"]).assign(annotation="eRAG")
+
+
+def test_within_questions_by_hand():
+    """Four questions: preferred rightly twice, wrongly once, no preference once; the fifth is answered alike with both lists."""
+    metric = [(0.1, 0.2), (0.5, 0.1), (0.2, 0.1), (0.3, 0.3), (0.9, 0.1)]
+    whole = [(0, 1), (1, 0), (0, 1), (1, 0), (1, 1)]
+    row = correlations.within_questions(two_lists(metric, whole), ["P"]).loc[("eRAG", "P")]
+    assert (row["value"], row["n"]) == (0.25, 4)
+
+
+def test_within_questions_sees_nothing_where_labels_only_know_what_is_difficult():
+    """Labels that are the question's own difficulty go with the reader over questions and say nothing between its two lists."""
+    rng = np.random.default_rng(0)
+    ease = rng.uniform(size=300)
+    whole = [tuple((rng.uniform(size=2) < each).astype(int)) for each in ease]
+    row = correlations.within_questions(two_lists([(each, each) for each in ease], whole), ["P"]).iloc[0]
+    assert row["value"] == 0 and row["p_value"] == 1
+    with pytest.raises(ValueError, match="two lists of each question"):
+        correlations.within_questions(two_lists([(0, 1)], [(0, 1)])[:1], ["P"])
 
 
 def test_power_is_the_share_of_samples_that_tell_two_apart():
