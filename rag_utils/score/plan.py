@@ -11,6 +11,7 @@ import pandas as pd
 from rag_utils.engine.tree import prefix_tree, size
 from rag_utils.judge import Judge
 from rag_utils.lm import Generation
+from rag_utils.measures.ecorag import sentences
 from rag_utils.score import measured
 from rag_utils.score.measured import Once, Settings, Task
 from rag_utils.score.records import Record
@@ -107,6 +108,9 @@ def _asked(records, noted: Noted, measures, top: int, seed: int, settings: Setti
     words = {text: " ".join(reversed(text.split())) for text in texts}  # as long, and nothing in common
     task = Task(records, Once(noted), SameWords(), settings, top, seed, words, encoder=lambda: _alike)
     measured.tables(task, [measure for measure in measures if measure != "moi"])
+    if "ecorag" in measures:  # every sentence beside a strong one, which the stand-in never finds
+        cut = {question: sentences(task.shown[question.id]) for question in task.answerable}
+        task.say([task.prompt(q, [own[0].text, other.text]) for q, own in cut.items() for other in own[1:]])
     if "moi" in measures and (sets := measured.orders(task)):
         measured.likelihoods(task, sets)
         task.answers({name: [each.text for each in task.shown[name]][::-1] for name in sets}, "reordered")
