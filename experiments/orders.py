@@ -49,54 +49,16 @@ def by_way(said: pd.DataFrame, metric: str) -> pd.DataFrame:
     return wide.rename(columns={CYCLIC: AVERAGE}).assign(**{ORACLE: best}).rename_axis(columns=None)
 
 
-def randomised(own, others, *, among=False, resamples: int = stats.RESAMPLES, rng=0) -> stats.Difference:
-    """How far the reply to one order is ahead of the mean of those to K others of the same question, with interval and p by one test.
-
-    own, others : (n,) and (n, K), a row per question, n >= 2; among : (n,) bool, the order is one of the others
-    source      : ours. Where the order does not matter the K + 1 replies are exchangeable: p says how often replies drawn as the own ones
-                  have a studentised mean as far out (twice the smaller tail), and the interval takes this mean's quantiles for those of
-                  value - truth, so that the two cannot disagree. Flipping signs (K = 1 does) takes 0 or 1 minus a mean to be symmetric
-    """
-    own, others = np.asarray(own, float), np.asarray(others, float).reshape(len(own), -1)
-    (n, k), among = others.shape, np.broadcast_to(among, len(own))
-    every = np.column_stack([own, others])
-    centre = np.where(among, others.mean(axis=1), every.mean(axis=1))
-    apart = (every - centre[:, None]) * np.where(among, 1, 1 + 1 / k)[:, None]  # each minus the mean of the others
-    drawn = np.random.default_rng(rng).integers(among.astype(int), k + 1, (resamples, n))
-    drawn[0] = 0  # what was observed
-    each = apart[np.arange(n), drawn]
-    mean, error = each.mean(axis=1).round(12), (each.std(axis=1, ddof=1) / np.sqrt(n)).round(12)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(mean == 0, 0.0, mean / error).round(9)
-    tail = min((ratio >= ratio[0]).mean(), (ratio <= ratio[0]).mean())
-    ends = [np.quantile(ratio, 0.975, method="higher"), np.quantile(ratio, 0.025, method="lower")]
-    low, high = mean[0] - np.array(ends) * error[0] if error[0] else mean[[0, 0]]
-    return stats.Difference(float(mean[0]), float(low), float(high), n, p_value=min(1.0, 2 * float(tail)))
-
-
-def gap(said: pd.DataFrame, metric: str, way: str, other: str = AVERAGE, **again) -> stats.Difference:
-    """`randomised` of the one order that a way gives each question, against another such way or the cyclic orders; rows as in `by_way`."""
-    mine, theirs = (said[said["condition"] == name] for name in (way, CYCLIC if other == AVERAGE else other))
-    mine = mine.set_index("id")
-    others, orders = (theirs.pivot(index="id", columns="run", values=of).loc[mine.index] for of in (metric, "order"))
-    among = (orders.to_numpy() == mine[["order"]].to_numpy()).any(axis=1) | (way == VOTES)
-    return randomised(mine[metric], others, among=among & (other == AVERAGE), **again)
-
-
-def compared(
-    tables: Tables, metrics: Mapping, first: Mapping, *, ways, gain="EM gain", gaps=(), **again
-) -> pd.DataFrame:
+def compared(tables: Tables, metrics: Mapping, first: Mapping, *, ways, gain="EM gain", **again) -> pd.DataFrame:
     """Quality of each way that is in the tables, and its gain over the average order in exact match, questions paired.
 
     metrics : metric -> title of its column
     first   : title -> way -> what is shown before them
-    gaps    : way -> its gain, where it is known better
     again   : resamples and rng of the intervals
     returns : one row per way, columns as named, `gain`, its p by Holm (not of the oracle, which looks at the answers) and n
     """
     table = tables["exact_match"]
-    paired = {way: stats.paired_difference(table[way], table[AVERAGE], **again) for way in ways if way in table}
-    gaps = paired | dict(gaps)
+    gaps = {way: stats.paired_difference(table[way], table[AVERAGE], **again) for way in ways if way in table}
     adjusted = holm({way: gap for way, gap in gaps.items() if way not in (AVERAGE, ORACLE)})
     rows = {}
     for way, gap in gaps.items():
@@ -108,12 +70,11 @@ def compared(
 
 
 def best_first(said: pd.DataFrame, metrics: Mapping[str, str], **again) -> pd.DataFrame:
-    """`compared` of all ways, the best in exact match first, after the mean reciprocal rank of gold; gains by `gap`, but the oracle's."""
+    """`compared` of all ways, the best in exact match first, after the mean reciprocal rank of gold."""
     tables = {metric: by_way(said, metric) for metric in (*metrics, "gold")}
     ways = tables["exact_match"].mean().sort_values(ascending=False, kind="stable").index
     ranks = tables["gold"].mean().drop([VOTES, ORACLE], errors="ignore").map("{:.2f}".format)
-    gaps = {way: gap(said, "exact_match", way, **again) for way in ways if way not in (AVERAGE, ORACLE)}
-    return compared(tables, metrics, {"gold": ranks}, ways=ways, gain="difference", gaps=gaps, **again)
+    return compared(tables, metrics, {"gold": ranks}, ways=ways, gain="difference", **again)
 
 
 def differences(tables: Tables, metrics: Mapping, pairs: Sequence[tuple[str, str]], **again) -> pd.DataFrame:

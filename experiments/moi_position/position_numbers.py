@@ -1,11 +1,6 @@
-"""What chapter 7 keeps as numbers: orders read and answered, one-by-one rankings, a simulation; and its tables of answers by order.
+"""What chapter 7 keeps as numbers: orders read and answered, fits, one-by-one rankings, simulations; and its tables of answers by order."""
 
-Fixed before any call of "MoI as printed": N = 5, M = 15 full orders, 12 pruned ones beside (and 15, as in chapter 8); the answer to each
-ranking against the mean of the N cyclic orders, exact match (token F1 for key-value retrieval), one test per data set. Of the place: the
-first against the last, and against all others, N = 3, 5, 6, exact match and probability.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 import numpy as np
@@ -13,13 +8,14 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 from experiments import asking, benchmarks
-from experiments.moi_position import rerankers
+from experiments.moi_position.rerankers import from_saliencies, reversed_orders, sequential, votes, with_gold
 from experiments.orders import VOTES, companion_passages
-from rag_utils import answers, data, moi, prompts
+from experiments.table import table
+from rag_utils import answers, data, moi, prompts, stats
 from rag_utils.data import Question
-from rag_utils.lm import LanguageModel
+from rag_utils.lm import LanguageModel, word_log_likelihoods
 from rag_utils.measures import moi as measure
-from rag_utils.measures.moi import ALONE, CYCLIC, FULL, PRUNED, Shown, parse
+from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED, Orders, Shown, parse
 from rag_utils.prompts import Prompt
 
 CHAPTER = "07_moi_position"
@@ -44,66 +40,59 @@ def spread(questions: Sequence[Question], n: int) -> list[Question]:
 def orders_read(
     *, mode, profile, prompt, dataset, questions, orders, max_new_tokens=None, few=None
 ) -> tuple[pd.DataFrame, dict]:
-    """Saliencies of each passage alone and of random orders and, with `max_new_tokens`, the answers to each method's order.
+    """Saliencies of each passage alone and of pruned random orders and, with `max_new_tokens`, the answers to each method's order.
 
     dataset : as in `benchmarks.benchmark_passages`, with the number of questions; "companion" with {type: number} and, for fewer, "spread"
-    orders  : {"size", "prefix", "drawn", "seed"}: `drawn` pruned orders and the ways of `from_saliencies`. With "full", the same and `full`
-              orders of all passages, as many pruned ones, and `printed_ways`. {"size", "seed"} alone: nothing is ranked
-    returns : rows as of `saliencies` and of `answered`, the latter with condition "answer METHOD" and without the reply; but for the first
-              form the cyclic orders also have "probability", that of the first gold answer. Calls about the corpus are the chapter's
+    orders  : {"size", "prefix", "drawn", "seed"}
+    returns : rows as of `saliencies` and of `answered`, the latter with condition "answer METHOD" and without the reply
     """
-    own = dataset == "companion"
-    reader = asking.reader(profile, mode, CHAPTER if own else None)
-    template, size, seed = prompts.load(prompt), orders["size"], orders["seed"]
-    if own:
+    reader, template, size, seed = asking.reader(profile, mode), prompts.load(prompt), orders["size"], orders["seed"]
+    if dataset == "companion":
         asked = [question for kind in SPLITS if kind in questions for question in chosen(kind, questions[kind])]
         asked = spread(asked, questions.get("spread", len(asked)))
         shown = companion_passages(asked, size)[0]
     else:
         asked, shown = benchmarks.benchmark_passages(dataset, questions, size, seed=seed)
     asked = asked[:few]
-    ids, rows, ways = [question.id for question in asked], pd.DataFrame(), {}
-    if ranks := "prefix" in orders:
-        lengths = {ALONE: 1, PRUNED: orders["prefix"]} | ({FULL: size} if "full" in orders else {})
-        sets = measure.propose(ids, size, lengths, drawn=orders.get("full", orders["drawn"]), seed=seed)
-        rows = measure.saliencies(reader, asked, shown, sets, prompt=template)
+    ids = [question.id for question in asked]
+    sets = measure.propose(ids, size, {ALONE: 1, PRUNED: orders["prefix"]}, drawn=orders["drawn"], seed=seed)
+    rows = measure.saliencies(reader, asked, shown, sets, prompt=template)
     if max_new_tokens is not None:
-        if "full" in orders:
-            ways = rerankers.printed_ways(rows, size=size, drawn=orders["drawn"], seed=seed)
-        elif ranks:
-            ways = rerankers.from_saliencies(rows, size=size, seed=seed)
-            ways |= {f"{way} reversed": rerankers.reversed_orders(ways[way]) for way in ("retriever", "MoI")}
-            gold = {question.id: measure.gold_places(question, shown) for question in asked}
-            for at in ("first", "middle", "last"):
-                ways[f"gold {at}"] = {name: [rerankers.with_gold(size, gold[name], at)] for name in ids}
+        ways = from_saliencies(rows, size=size, seed=seed)
+        ways |= {f"{way} reversed": reversed_orders(ways[way]) for way in ("retriever", "MoI")}
+        for place in ("first", "middle", "last"):
+            ways[f"gold {place}"] = {q.id: [with_gold(size, measure.gold_places(q, shown), place)] for q in asked}
         ways[CYCLIC] = dict.fromkeys(ids, moi.cyclic_orders(size))
         said = measure.answered(reader, asked, shown, ways, prompt=template, max_new_tokens=max_new_tokens)
-        if "full" in orders or not ranks:
-            said = believed(reader, asked, shown, said, prompt=template)
-        said = pd.concat([said, rerankers.votes(said, asked)], ignore_index=True).drop(columns="reply")
+        said = pd.concat([said, votes(said, asked)], ignore_index=True).drop(columns="reply")
         said["condition"] = "answer " + said["condition"].str.replace(",", "")
         rows = pd.concat([rows, said], ignore_index=True)
     return rows, asking.facts(reader=reader) | {"questions": len(asked)} | benchmarks.source(dataset)
 
 
-def believed(
-    reader: LanguageModel, questions: Sequence[Question], shown: Shown, said: pd.DataFrame, *, prompt: Prompt
-) -> pd.DataFrame:
-    """Rows of `measures.moi.answered`, those of cyclic orders with "probability": that of the first gold answer after the prompt."""
-    by_id, rows = {question.id: question for question in questions}, said[said["condition"] == CYCLIC]
-    texts = [
-        prompt.fill(question=by_id[name].text, documents=[shown[name][place].text for place in parse(order)])
-        for name, order in zip(rows["id"], rows["order"], strict=True)
-    ]
-    nats = reader.log_likelihood(texts, [f" {by_id[name].answers[0]}" for name in rows["id"]])
-    return said.assign(probability=pd.Series([float(np.exp(each.sum())) for each in nats], index=rows.index))
+def rows_of(entry: Mapping, *, mode: str, profile: str, prompt: str) -> pd.DataFrame:
+    """The rows of `orders_read` with the settings of an entry: the table that it names, or the recordings where it names none."""
+    settings = {key: value for key, value in entry.items() if key not in ("title", "table")}
+    settings |= {"mode": mode, "profile": profile, "prompt": prompt}
+    return table(CHAPTER, entry["table"], orders_read, **settings) if "table" in entry else orders_read(**settings)[0]
+
+
+def fits(*, mode, profile, prompt, entries, starts, seed) -> tuple[pd.DataFrame, dict]:
+    """Every question of every entry, as in `rows_of`, fitted twice: without the passages' factor (run 0) and with it (run 1)."""
+    rows = []
+    for entry in entries:
+        read, size = rows_of(entry, mode=mode, profile=profile, prompt=prompt), entry["orders"]["size"]
+        for prior in (False, True):
+            fit = measure.fitted(read, PRUNED, size=size, prior=prior, starts=starts, seed=seed)
+            rows.append(fit.assign(condition=entry["title"], run=int(prior)))
+    return pd.concat(rows, ignore_index=True), asking.facts(reader=asking.reader(profile, mode))
 
 
 def one_by_one(*, mode, profile, prompt, questions, size, few=None) -> tuple[pd.DataFrame, dict]:
     """The order of each question that `rerankers.sequential` finds; questions as in `orders_read` for the corpus."""
     reader = asking.reader(profile, mode)
     asked = [question for kind in SPLITS for question in chosen(kind, questions[kind])][:few]
-    orders = rerankers.sequential(reader, asked, companion_passages(asked, size)[0], prompt=prompts.load(prompt))
+    orders = sequential(reader, asked, companion_passages(asked, size)[0], prompt=prompts.load(prompt))
     rows = pd.DataFrame({"id": name, "order": measure.label(order)} for name, [order] in orders.items())
     return rows, asking.facts(reader=reader)
 
@@ -127,25 +116,72 @@ def without_noise(*, mode, times, seed) -> pd.DataFrame:
             orders = moi.random_orders(SIZE, SIZE if "few" in kind else 3 * SIZE, prefix=prefix, rng=rng)
         position = rng.dirichlet(np.full(orders.shape[1], 3.0))
         fit = moi.fit(orders, moi.predict(orders, position, utility), SIZE, starts=4, rng=rng)
-        tau = np.nan_to_num(kendalltau(fit.utility, utility).statistic)  # 0 where one is constant
+        tau = _tau(fit.utility, utility)
         row = {"id": f"p{number}", "condition": kind, "identified": int(fit.identified)}
         rows.append(row | {"right": int(tau > 0.999), "opposite": int(tau < -0.999)})
     return pd.DataFrame(rows)
 
 
-# --- answers by order ------------------------------------------------------------------------------
+def with_noise(*, mode, noises, times, seed) -> pd.DataFrame:
+    """Problems with noise, the position falling and rising: Kendall's tau of each way's utilities with the true ones.
 
-
-def by_place(said: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """One row per question, one column per place 1, 2, ...: the mean of a metric over the N cyclic orders that show a gold passage there.
-
-    Every passage is in every place once, so that nothing but the place differs; each gold passage counts by itself. Order k begins with k
+    noises  : standard deviations of the error of a score, in standard deviations of the scores without it
+    returns : columns id, condition (the way), tau, noise, rising (0 or 1) and run; 12 orders, for "calibrated" N pruned cyclic ones
     """
-    means = {}
-    for name, part in said[said["condition"] == CYCLIC].sort_values("run").groupby("id", sort=False):
-        gold, values = np.flatnonzero(part["gold"] == 1), part[metric].to_numpy()
-        means[name] = {place + 1: values[(gold - place) % len(values)].mean() for place in range(len(values))}
-    return pd.DataFrame.from_dict(means, orient="index").rename_axis("id")
+    return pd.DataFrame(
+        {"id": f"p{number}", "condition": way, "tau": tau, "noise": noise, "rising": rising, "run": run}
+        for run, (noise, rising) in enumerate(product(noises, (0, 1)))
+        for number, taus in enumerate(_recovered(noise, rising, times, seed))
+        for way, tau in taus.items()
+    )
+
+
+def _recovered(noise: float, rising: int, times: int, seed: int) -> Iterator[dict[str, float]]:
+    """Tau by way, problem after problem. How often a fit begins anew hangs on rounding, so fits have a generator of their own."""
+    rng = np.random.default_rng([seed, rising, int(1000 * noise)])
+    slope = np.linspace(1, 3, SIZE) if rising else np.linspace(3, 1, SIZE)
+    short = np.interp(np.linspace(0, SIZE - 1, PREFIX), np.arange(SIZE), slope)
+    long, short = slope / slope.sum(), short / short.sum()
+
+    def observed(orders, position):
+        utility = rng.normal(size=SIZE)
+        scores = moi.predict(orders, position, utility)
+        return utility, scores + rng.normal(scale=noise * scores.std(), size=len(scores))
+
+    others = (moi.random_orders(SIZE, 12, prefix=PREFIX, rng=rng) for _ in range(14))  # problems for the position
+    position, _ = measure.pooled_position([(orders, observed(orders, short)[1]) for orders in others], SIZE, seed=seed)
+    cyclic = moi.cyclic_orders(SIZE, prefix=PREFIX)
+    for number in range(times):
+        full, pruned = moi.random_orders(SIZE, 12, rng=rng), moi.random_orders(SIZE, 12, prefix=PREFIX, rng=rng)
+        utility, scores = observed(full, long)
+        alone, taus, begin = utility + rng.normal(size=SIZE), {}, [seed, number]
+        for sign in moi.SIGNS:
+            pointwise = alone if sign == "pointwise prior" else None
+            fit = moi.fit(full, scores, SIZE, sign=sign, pointwise=pointwise, starts=2, rng=begin)
+            taus[f"full {sign.split()[0]}"] = _tau(fit.utility, utility)
+        utility, scores = observed(pruned, short)
+        taus["pruned"] = _tau(moi.fit(pruned, scores, SIZE, starts=4, rng=begin).utility, utility)
+        utility, scores = observed(cyclic, short)
+        yield taus | {"calibrated": _tau(moi.solve_utility(cyclic, scores, SIZE, position), utility)}
+
+
+def _tau(guess: np.ndarray, truth: np.ndarray) -> float:
+    """Kendall's tau, 0 where one of them is constant."""
+    return float(np.nan_to_num(kendalltau(guess, truth).statistic))
+
+
+# --- answers and first tokens by order -------------------------------------------------------------
+
+
+def by_place(said: pd.DataFrame, metric: str, **again) -> pd.DataFrame:
+    """The mean of a metric by the place 1, 2, ... of the first gold passage, each order of a question counted once.
+
+    returns : columns value, low, high, n (orders); the interval draws questions
+    """
+    placed = said[said["gold"] > 0].drop_duplicates(["id", "order"])
+    parts = placed.groupby((1 / placed["gold"]).round().astype(int))
+    means = {place: vars(stats.mean_interval(part[metric], groups=part["id"], **again)) for place, part in parts}
+    return pd.DataFrame.from_dict(means, orient="index").drop(columns="undefined").rename_axis("place of gold")
 
 
 def same_replies(said: pd.DataFrame) -> pd.DataFrame:
@@ -170,3 +206,37 @@ def same_replies(said: pd.DataFrame) -> pd.DataFrame:
             groups = {"nowhere": ~agree.any(axis=1), **dict(enumerate(here.T, 1))}
             shares[name, passage] = {at: equal[rows].mean() if rows.any() else np.nan for at, rows in groups.items()}
     return pd.DataFrame.from_dict(shares, orient="index").rename_axis(["id", "passage"])
+
+
+def first_tokens(
+    reader: LanguageModel, questions: Sequence[Question], shown: Shown, orders: Orders, replies: dict, *, prompt: Prompt
+) -> dict[str, np.ndarray]:
+    """How likely each order makes the first tokens of some replies (MoI, appendix B and eq. 11: of the whole vocabulary).
+
+    returns : per question id (orders, tokens + 1), rows of sum 1; the last column is what is left for all other tokens
+    """
+    tables = {}
+    for question in questions:
+        tokens = dict.fromkeys(reader.encode(" " + said, context=False)[0] for said in replies[question.id] if said)
+        passages = [[shown[question.id][place].text for place in order] for order in orders[question.id]]
+        texts = [prompt.fill(question=question.text, documents=documents) for documents in passages]
+        known = np.exp(word_log_likelihoods(reader, texts, [reader.tokenizer.decode([token]) for token in tokens]))
+        tables[question.id] = np.hstack([known, np.maximum(0, 1 - known.sum(axis=1, keepdims=True))])
+    return tables
+
+
+def distances(probabilities: Mapping[str, np.ndarray], orders: Orders) -> pd.DataFrame:
+    """The L1 distance of the `first_tokens` of every two different orders of a question (MoI, eq. 11 and Fig. 7), by bounds of ours.
+
+    returns : columns id, same_first (both begin with the same passage), distance (0 .. 2, the unnamed tokens as one) and at_most (0 .. 2,
+              as if no unnamed one were likely under both)
+    """
+    rows = []
+    for name, shares in probabilities.items():
+        ranked = [list(order) for order in orders[name]]
+        for i, k in product(range(len(ranked)), repeat=2):
+            if k < i and ranked[i] != ranked[k]:
+                distance, rest = float(np.abs(shares[i] - shares[k]).sum()), float(shares[[i, k], -1].min())
+                row = {"id": name, "same_first": ranked[i][0] == ranked[k][0], "distance": distance}
+                rows.append(row | {"at_most": distance + 2 * rest})
+    return pd.DataFrame(rows)

@@ -1,16 +1,17 @@
-"""Who ranks the passages how: from the scores of single passages or of orders, one by one, in words; as the paper prints it and otherwise.
+"""Who ranks the passages how: from the scores of single passages, one by one, in words; and many rankings joined into one.
 
 A ranking lists the numbers of the passages best first, equal ones in the retriever's order; of questions it is per id one order in a list,
 as `measures.moi.answered` takes it.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from statistics import mode
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize
 
 from experiments.orders import VOTES
 from rag_utils import answers, moi
@@ -18,7 +19,7 @@ from rag_utils.base import checks
 from rag_utils.data import Question
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import moi as measure
-from rag_utils.measures.moi import ALONE, CYCLIC, FULL, PRUNED, Orders, Sets, Shown
+from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED, Orders, Sets, Shown
 from rag_utils.prompts import Prompt, prompt_text
 
 
@@ -40,53 +41,6 @@ def from_saliencies(table: pd.DataFrame, *, size: int, fits: Mapping[str, pd.Dat
         how = {"size": size, "starts": 4, "seed": seed}
         fits = {way: measure.fitted(table, PRUNED, prior=way != "MoI", **how) for way in ("MoI", "MoI, prior")}
     return ways | {way: measure.ranked(fit) for way, fit in fits.items()}
-
-
-def printed_ways(table: pd.DataFrame, *, size: int, drawn: int, seed=0) -> Sets:
-    """MoI's own ranking (sections 3.1 and 3.2.1), its likes that fit as well, and those of orders that settle it, by name.
-
-    table   : as `saliencies` returns it, with `prior`; conditions "full" and "pruned", of which the first `drawn` count as well
-    returns : "printed" (eq. 3, a product of probabilities over its sum) and "printed log", from one start; each "mirrored"; "printed
-              falling a"; "pruned M" of M orders without the passages' factor; "level a", mean scores of the `drawn`; "retriever"
-    """
-    how, ways = {"size": size, "starts": 4, "seed": seed}, {}
-    for way, form in (("printed", "probability"), ("printed log", "log")):
-        each = enumerate(measure.problems(table, FULL, prior=True, form=form).items())
-        fits = {name: printed_fit(*problem, size, rng=[seed, i])[0] for i, (name, problem) in each}
-        ways[way] = {name: [moi.rerank(utility).tolist()] for name, utility in fits.items()}
-        ways[f"{way} mirrored"] = reversed_orders(ways[way])
-    sign = {"prior": True, "form": "probability", "sign": "decreasing position"}
-    ways["printed falling a"] = measure.ranked(measure.fitted(table, FULL, **sign, **how))
-    pruned = table[table["condition"] == PRUNED]
-    for part in (few := pruned[pruned["run"] < drawn], pruned):
-        ways[f"pruned {part['run'].nunique()}"] = measure.ranked(measure.fitted(part, PRUNED, **how))
-    ways["level a"] = {}
-    for name, (orders, scores) in measure.problems(few, PRUNED).items():
-        total, times = (np.bincount(orders.ravel(), of, size) for of in (scores.repeat(orders.shape[1]), None))
-        ways["level a"][name] = [moi.rerank(total / np.maximum(times, 1)).tolist()]
-    return ways | {"retriever": {name: [list(range(size))] for name in pruned["id"].unique()}}
-
-
-def printed_fit(orders, scores, n: int, *, jitter=1e-3, rng=0) -> tuple[np.ndarray, np.ndarray]:
-    """Utility and position of one run of a solver from one start: MoI's programme (section 3.1) as one would type it.
-
-    jitter : how far the start is from a = 1 / L, where the gradient is 0 and a solver stays. It decides between two mirror images
-    source : scores are brought to mean 0 and deviation 1 for the solver, which changes neither a nor the ranking
-    """
-    shown, spread = np.eye(n)[np.asarray(orders)], np.std(scores) or 1.0  # (orders, places, passages)
-    length, wanted = shown.shape[1], (scores - np.mean(scores)) / spread
-
-    def loss(both):
-        a, u = both[:length], both[length:]
-        left = a @ shown @ u - wanted
-        return left @ left, 2 * np.concatenate([left @ (shown @ u), left @ (a @ shown)])
-
-    start = np.concatenate([1 / length + jitter * np.random.default_rng(rng).normal(size=length), np.zeros(n)])
-    bounds = [(0, 1)] * length + [(None, None)] * n
-    sums = {"type": "eq", "fun": lambda both: both[:length].sum() - 1}
-    how = {"method": "SLSQP", "bounds": bounds, "constraints": sums, "options": {"ftol": 1e-12, "maxiter": 500}}
-    end = minimize(loss, start, jac=True, **how).x
-    return np.mean(scores) + spread * end[length:], end[:length]
 
 
 def sequential(reader: LanguageModel, questions: Sequence[Question], shown: Shown, *, prompt: Prompt) -> Orders:
@@ -140,6 +94,34 @@ def parse_listwise(reply: str, n: int) -> tuple[list[int], dict[str, int]]:
     return named + rest, repairs
 
 
+def kemeny(rankings) -> np.ndarray:
+    """The ranking that disagrees with the given ones on the fewest pairs of passages; of several the first in dictionary order.
+
+    rankings : (m, n) int, each row a permutation of 0 .. n - 1, best first; n at most 8, as all rankings are tried
+    source   : Kemeny (1959), the centre of permutation self-consistency (Tang et al. 2024)
+    """
+    places = _places(rankings)
+    n = checks.whole("passages to be searched", places.shape[1], most=8)
+    against = (places[:, :, None] > places[:, None, :]).sum(axis=0)  # [p, q]: rankings with q before p
+    every = np.array(list(permutations(range(n))))
+    first, second = np.triu_indices(n, 1)
+    return every[against[every[:, first], every[:, second]].sum(axis=1).argmin()]
+
+
+def borda(rankings) -> np.ndarray:
+    """The passages by their mean place in the rankings, which are as in `kemeny`, of any n."""
+    return np.argsort(_places(rankings).sum(axis=0), kind="stable")
+
+
+def reciprocal_rank_fusion(rankings, *, k: float = 60) -> np.ndarray:
+    """The passages by the sum of 1 / (k + place) over the rankings, places from 1 (Cormack et al. 2009); rankings as in `kemeny`, of any n.
+
+    k : 0 and above; the larger, the less the first places count for. Sums are rounded once: ties are ties in any order of the rankings
+    """
+    shares = 1 / (checks.number("k", k, low=0) + 1 + _places(rankings))
+    return np.argsort([-math.fsum(column) for column in shares.T], kind="stable")
+
+
 def with_gold(size: int, gold: Sequence[int], where: str) -> list[int]:
     """The retriever's order with the gold passages moved together: "first", "middle" or "last"."""
     checks.one_of("place", where, ("first", "middle", "last"))
@@ -165,3 +147,12 @@ def votes(table: pd.DataFrame, questions: Sequence[Question]) -> pd.DataFrame:
         row = {"id": name, "condition": VOTES, "run": 0, "order": "votes", "gold": 0.0}
         rows.append(row | measure.judged(first, by_id[name]))
     return pd.DataFrame(rows)
+
+
+def _places(rankings) -> np.ndarray:
+    """(m, n): the place from 0 of each passage in each ranking; ValueError if a row is no permutation."""
+    rankings = checks.numbers("rankings", rankings, dimensions=2)
+    wrong = rankings[(np.sort(rankings, axis=1) != np.arange(rankings.shape[1])).any(axis=1)]
+    if len(wrong):
+        raise ValueError(f"rankings must each hold 0 to {rankings.shape[1] - 1} once; got {wrong[0].tolist()}")
+    return np.argsort(rankings, axis=1)

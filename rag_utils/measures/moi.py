@@ -170,7 +170,7 @@ def problems(table: pd.DataFrame, condition: str, *, prior: bool = False, form: 
 
 
 def fitted(
-    table: pd.DataFrame, condition: str, *, size: int, prior=False, form="log", sign="free", starts=8, seed=0
+    table: pd.DataFrame, condition: str, *, size: int, prior=False, sign="free", starts=8, seed=0
 ) -> pd.DataFrame:
     """`moi.fit` to each question: one row each.
 
@@ -179,7 +179,7 @@ def fitted(
               and rankings (how many different ones fitted equally well)
     """
     alone, rows = problems(table, ALONE) if sign == "pointwise prior" else {}, []
-    for name, (orders, scores) in problems(table, condition, prior=prior, form=form).items():
+    for name, (orders, scores) in problems(table, condition, prior=prior).items():
         pointwise = alone[name][1] if alone else None
         fit = moi.fit(orders, scores, size, sign=sign, pointwise=pointwise, starts=starts, rng=seed)
         row = {"id": name, "order": label(moi.rerank(fit.utility))}

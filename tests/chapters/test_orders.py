@@ -1,7 +1,5 @@
 """Ways of ordering beside each other: means by question, gains that are paired and adjusted, claims with their verdicts."""
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -62,99 +60,6 @@ def test_the_best_way_comes_first_after_its_rank_of_gold(said):
     assert [means[way] for way in table.index] == sorted(means, reverse=True)
     assert table.loc["MoI", "gold"] == "1.00" and table.loc["self-consistency", "gold"] == "–"
     assert table.loc["oracle", "Holm"] == "–" != table.loc["self-consistency", "Holm"]
-
-
-def test_gains_of_single_orders_are_randomised_within_the_question(said):
-    table = orders.best_first(said, {"exact_match": "EM"}, resamples=200)
-    assert table.loc["QG", "difference"] == f"{orders.gap(said, 'exact_match', 'QG', resamples=200):+.2f}"
-    p = [orders.gap(said, "exact_match", way, resamples=200).p_value for way in ("self-consistency", "MoI", "QG")]
-    told = dict(zip(("self-consistency", "MoI", "QG"), stats.holm(p), strict=True))
-    assert table.loc[list(told), "Holm"].tolist() == [f"{value:.3f}" for value in told.values()]
-
-
-# --- one order against the average ------------------------------------------------------------------
-
-
-def exact(own, others):
-    """p by all (K + 1)^n ways to draw a reply to each question as the own one."""
-    every = np.column_stack([own, others])
-    apart = (every - every.mean(axis=1, keepdims=True)) * (1 + 1 / np.shape(others)[1])
-    each = np.array(list(product(*apart)))
-    mean, error = each.mean(axis=1), each.std(axis=1, ddof=1)
-    with np.errstate(all="ignore"):
-        ratio = np.where(abs(mean) < 1e-12, 0, mean / np.where(error < 1e-12, 0, error)).round(9)
-    return min(1, 2 * min((ratio >= ratio[0]).mean(), (ratio <= ratio[0]).mean()))
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_p_is_that_of_all_draws(seed):
-    rng = np.random.default_rng(seed)
-    own, others = (rng.random((5, 1)) < 0.8).ravel() * 1.0, (rng.random((5, 3)) < 0.3) * 1.0
-    own[0], others[0] = 1, 0  # something to see
-    gap = orders.randomised(own, others, resamples=20_000)
-    assert gap.value == pytest.approx((own - others.mean(axis=1)).mean()) and gap.n == 5
-    assert gap.p_value == pytest.approx(exact(own, others), abs=0.02)
-
-
-def test_with_one_other_it_flips_signs():
-    rng = np.random.default_rng(1)
-    own, other = rng.normal(size=14) + 0.5, rng.normal(size=14)
-    ours = orders.randomised(own, other, resamples=20_000)
-    assert ours.p_value == pytest.approx(stats.paired_difference(own, other).p_value, abs=0.02)  # both permute signs
-
-
-@few
-@given(st.integers(0, 10**6), st.integers(3, 30), st.integers(1, 5))
-def test_interval_and_p_cannot_disagree(seed, n, k):
-    rng = np.random.default_rng(seed)
-    share = rng.beta(0.3, 0.7, size=(n, 1))
-    own, others = (rng.random((n, 1)) < share).ravel() * 1.0, (rng.random((n, k)) < share) * 1.0
-    gap = orders.randomised(own, others, rng=seed)
-    assert gap.low <= gap.value <= gap.high
-    if gap.high > gap.low:
-        assert (gap.low > 1e-9 or gap.high < -1e-9) == (gap.p_value < 0.05)
-    turned = orders.randomised(-own, -others, rng=seed)
-    assert turned.value == pytest.approx(-gap.value) and turned.p_value == pytest.approx(gap.p_value)
-
-
-def test_equal_replies_say_nothing():
-    gap = orders.randomised([1, 0, 1], np.array([[1, 1], [0, 0], [1, 1]]))
-    assert (gap.value, gap.low, gap.high, gap.p_value) == (0, 0, 0, 1)
-
-
-def test_an_order_that_is_one_of_the_others_brings_no_reply_of_its_own(said):
-    """MoI's order is the first cyclic one: it is drawn from three replies, not four."""
-    gap = orders.gap(said, "exact_match", "MoI", resamples=20_000)
-    assert gap.value == pytest.approx((2 / 3 + 1 / 3) / 2)
-    # q1: 1 of (1, 0, 0), q2: 1 of (1, 1, 0): of 9 draws 2 are as far out
-    assert gap.p_value == pytest.approx(2 * 2 / 9, abs=0.02)
-    other = orders.gap(said, "exact_match", "QG", resamples=20_000)  # q1: 0 against (1, 0, 0), q2: 1 against (1, 1, 0)
-    assert other.value == pytest.approx((-1 / 3 + 1 / 3) / 2) and other.p_value == 1
-    pair = orders.gap(said, "exact_match", "MoI", "QG", resamples=20_000)
-    assert pair.value == 0.5 and pair.p_value == pytest.approx(1, abs=0.02)
-
-
-def drawn(rng, n, effect):
-    """Replies to own and five other orders: hard and easy questions, and the share `effect` is right whatever the order, or wrong."""
-    share = rng.beta(0.3, 0.7, size=(n, 1))
-    moved = np.where(rng.random((n, 1)) < abs(effect), float(effect > 0), share)
-    return (rng.random((n, 1)) < moved).ravel() * 1.0, (rng.random((n, 5)) < share) * 1.0
-
-
-@pytest.mark.parametrize(("n", "effect"), [(16, 0), (29, 0), (29, 0.2), (29, -0.3), (60, 0.1)])
-def test_the_interval_covers_the_truth(n, effect):
-    """300 studies of 0 or 1 minus a question's mean; the percentile bootstrap, run beside, leaves the truth out too often at n = 16."""
-    truth = effect * (0.7 if effect > 0 else 0.3)  # the mean share is 0.3
-    rng, covered, percentile = np.random.default_rng(5), 0, 0
-    for study in range(300):
-        own, others = drawn(rng, n, effect)
-        gap = orders.randomised(own, others, resamples=400, rng=study)
-        covered += gap.low - 1e-9 <= truth <= gap.high + 1e-9
-        if n == 16:
-            other = stats.mean_interval(own - others.mean(axis=1), resamples=400, rng=study)
-            percentile += other.low <= truth <= other.high
-    assert covered / 300 >= 0.93
-    assert n != 16 or percentile / 300 < 0.93
 
 
 def test_claims_stand_on_adjusted_p_values():

@@ -8,12 +8,17 @@ import pandas as pd
 import pytest
 import tiny
 import tiny_orders
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from experiments import asking, benchmarks
 from experiments.moi_position import position_numbers as numbers
 from experiments.table import text_of
 from rag_utils import lm, moi
+from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
+from rag_utils.measures import moi as measure
+from rag_utils.prompts import Prompt
 
 THREE = {"size": 3, "prefix": 2, "drawn": 6, "seed": 0}
 
@@ -73,55 +78,36 @@ def test_corpus_questions_are_half_real_half_invented_and_spread():
     assert numbers.spread(range(10), 3) == [0, 3, 6] and numbers.spread(range(2), 3) == [0, 1]
 
 
-def test_as_printed_every_ranking_is_answered_and_the_cyclic_orders_say_how_likely_the_answer_is(reader, keys):
-    printed = {**THREE, "drawn": 6, "full": 9}
-    rows, _ = numbers.orders_read(**keys | {"orders": printed})
-    text_of("kv", rows)
-    first = rows[rows["id"] == rows["id"].iloc[0]]
-    counts = first["condition"].value_counts()
-    assert counts[["alone", "pruned", "full", "answer cyclic"]].tolist() == [3, 9, 9, 3]
-    full, pruned = (first.loc[first["condition"] == name, "order"].tolist() for name in ("full", "pruned"))
-    assert [order[:3] for order in full] == pruned  # they begin alike and share their work
-    old, _ = numbers.orders_read(**keys)
-    twelve = old[(old["id"] == first["id"].iloc[0]) & (old["condition"] == "pruned")]
-    assert twelve["order"].tolist() == pruned[:6] and "probability" not in old
-    ways = {name for name in rows["condition"] if name.startswith("answer ")}
-    assert {"answer printed", "answer printed log mirrored", "answer pruned 6", "answer pruned 9"} < ways
-    assert rows.loc[rows["condition"] == "answer cyclic", "probability"].between(0, 1).all()
-    assert rows.loc[rows["condition"] != "answer cyclic", "probability"].isna().all()
-    few, _ = numbers.orders_read(**keys | {"orders": printed}, few=1)
-    pd.testing.assert_frame_equal(few, first.reset_index(drop=True), atol=1e-4, check_dtype=False)
-
-
-def test_without_a_prefix_only_the_cyclic_orders_are_answered(reader, keys):
-    rows, _ = numbers.orders_read(**keys | {"orders": {"size": 4, "seed": 0}})
-    assert set(rows["condition"]) == {"answer cyclic", "answer self-consistency"} and len(rows) == 3 * 5
-    asked, shown = benchmarks.key_values(3, 4)
-    template, row = numbers.prompts.load("read_plain"), rows[rows["run"] == 2].iloc[0]
-    passages = [shown[asked[0].id][place].text for place in (2, 3, 0, 1)]
-    text = template.fill(question=asked[0].text, documents=passages)
-    [nats] = reader.log_likelihood([text], [" " + asked[0].answers[0]])
-    assert row["order"] == "2-3-0-1" and row["probability"] == pytest.approx(np.exp(nats.sum()), rel=1e-3)
-
-
-def test_calls_about_the_corpus_are_the_chapters_and_those_about_a_benchmark_nobodys(reader, keys, monkeypatch):
-    chapters = []
-    monkeypatch.setattr(asking, "reader", lambda profile, mode, chapter=None: (chapters.append(chapter), reader)[1])
-    orders = {"size": 2, "seed": 0}
-    numbers.orders_read(**keys | {"orders": orders}, few=1)
-    corpus = {"dataset": "companion", "questions": {"single": 2}, "max_new_tokens": 1}
-    monkeypatch.setattr(numbers.measure, "answered", lambda *args, **how: pd.DataFrame({"condition": ["cyclic"]}))
-    monkeypatch.setattr(numbers, "believed", lambda *args, **how: args[3].assign(reply="x"))
-    monkeypatch.setattr(numbers.rerankers, "votes", lambda said, asked: said)
-    numbers.orders_read(**keys | {"orders": orders} | corpus)
-    assert chapters == [None, "07_moi_position"]
+def test_fits_are_those_of_each_table_with_and_without_the_passages(monkeypatch, reader):
+    rng, utility = np.random.default_rng(0), {"q1": [0.1, 0.9, 0.4], "q2": [0.7, 0.2, 0.3]}
+    sets = measure.propose(list(utility), 3, {"pruned": 2}, drawn=9)["pruned"]
+    table = pd.DataFrame(
+        {"id": name, "condition": "pruned", "order": measure.label(order), "passages": -30 - rng.random()}
+        | {"query": float(moi.predict([order], [0.7, 0.3], utility[name])[0]) - 9}
+        for name, orders in sets.items()
+        for order in orders
+    )
+    asked = []
+    monkeypatch.setattr(numbers, "rows_of", lambda entry, **how: (asked.append((entry["title"], how)), table)[1])
+    entries = [{"title": "NQ", "orders": THREE}, {"title": "NQ N 10", "orders": THREE}]
+    how = {"mode": "replay", "profile": "x", "prompt": "read_plain"}
+    rows, _ = numbers.fits(**how, entries=entries, starts=4, seed=0)
+    assert [title for title, _ in asked] == ["NQ", "NQ N 10"] and all(given == how for _, given in asked)
+    assert rows.groupby(["condition", "run"]).size().to_dict() == {
+        (title, run): 2 for title in ("NQ", "NQ N 10") for run in (0, 1)
+    }
+    plain = measure.fitted(table, "pruned", size=3, starts=4)
+    assert rows[(rows["condition"] == "NQ") & (rows["run"] == 0)][list(plain)].reset_index(drop=True).equals(plain)
+    assert (rows.loc[rows["run"] == 0, "residual"] < 1e-6).all() and (
+        rows.loc[rows["run"] == 1, "residual"] > 0.01
+    ).all()
 
 
 def test_one_by_one_ranks_every_question_of_the_corpus(reader, monkeypatch):
     def backwards(reader, questions, shown, *, prompt):
         return {one.id: [list(range(len(shown[one.id])))[::-1]] for one in questions}
 
-    monkeypatch.setattr(numbers.rerankers, "sequential", backwards)
+    monkeypatch.setattr(numbers, "sequential", backwards)
     counts = {"single": 2, "bridge": 0, "comparison": 2}
     how = {"mode": "fresh", "profile": "x", "prompt": "read_plain", "questions": counts, "size": 3}
     rows, facts = numbers.one_by_one(**how)
@@ -130,15 +116,37 @@ def test_one_by_one_ranks_every_question_of_the_corpus(reader, monkeypatch):
     assert facts["fingerprints"] and numbers.one_by_one(**how, few=1)[0].equals(rows[:1])
 
 
-def test_simulation():
+def test_simulations():
     exact = numbers.without_noise(mode="replay", times=2, seed=0).groupby("condition")
     assert exact["identified"].mean().to_dict() == {
         "cyclic": 0, "cyclic pruned": 0, "pruned": 1, "pruned equal": 0, "pruned too few": 0, "random full": 0
     }  # fmt: skip
     assert exact[["right", "opposite"]].mean().loc["pruned"].tolist() == [1, 0]
+    noisy = numbers.with_noise(mode="replay", noises=[0.05], times=2, seed=0)
+    assert noisy.groupby("rising")["run"].unique().map(list).to_dict() == {0: [0], 1: [1]}
+    way = noisy.groupby("condition")["tau"].mean()
+    assert way["pruned"] > 0.7 and way["calibrated"] > 0.7
 
 
-# --- answers by order ------------------------------------------------------------------------------
+def test_problems_with_noise_do_not_hang_on_how_often_a_fit_begins_anew(monkeypatch):
+    """A fit that draws more starts than another processor's must leave all other numbers as they are."""
+    how = {"mode": "replay", "noises": [0.5], "times": 2, "seed": 0}
+    before = numbers.with_noise(**how)
+    fit = moi.fit
+
+    def drawing(*args, rng, **options):
+        if isinstance(rng, np.random.Generator):
+            rng.normal(size=7)
+        return fit(*args, rng=rng, **options)
+
+    monkeypatch.setattr(numbers.moi, "fit", drawing)
+    assert numbers.with_noise(**how).equals(before)
+
+
+# --- answers and first tokens by order -------------------------------------------------------------
+
+
+few = settings(deadline=None, derandomize=True, max_examples=30)
 
 
 @pytest.fixture
@@ -146,25 +154,10 @@ def said():
     return tiny_orders.said()
 
 
-def test_by_place_by_hand(said):
-    """Of q1 and q2 passage 0 is gold: the cyclic orders 0-1-2, 1-2-0 and 2-0-1 show it in places 1, 3 and 2."""
-    found = numbers.by_place(said, "exact_match")
-    assert list(found) == [1, 2, 3] and found.index.tolist() == ["q1", "q2"]
-    assert found.loc["q1"].tolist() == [1, 0, 0] and found.loc["q2"].tolist() == [1, 0, 1]
-    mixed = numbers.by_place(said.sample(frac=1, random_state=1), "exact_match")
-    assert mixed.loc[found.index].equals(found)
-
-
-def test_every_gold_passage_is_in_every_place_once():
-    """Passages 1 and 3 of four are gold, the reply is right where 3 is last; the first gold passage alone would say otherwise."""
-    orders = moi.cyclic_orders(4).tolist()
-    gold = [max(1 / (order.index(passage) + 1) for passage in (1, 3)) for order in orders]
-    right = [float(order[-1] == 3) for order in orders]
-    rows = {"id": "q", "condition": "cyclic", "run": range(4), "gold": gold, "exact_match": right}
-    found = numbers.by_place(pd.DataFrame(rows), "exact_match").loc["q"]
-    assert found.to_dict() == {1: 0, 2: 0.5, 3: 0, 4: 0.5}  # then passage 1 stands in place 2
-    by_first = pd.DataFrame(rows).groupby("gold")["exact_match"].mean()
-    assert by_first[1 / 2] == 0.5 and 1 / 4 not in by_first  # the first gold passage is never last
+def test_by_place_counts_an_order_once(said):
+    found = numbers.by_place(said, "exact_match", resamples=200)
+    assert found["n"].to_dict() == {1: 2, 2: 2, 3: 4}  # "0-1-2" is MoI's and a cyclic one; place 3: QG's and "1-2-0"
+    assert found["value"].to_dict() == pytest.approx({1: 1, 2: 0, 3: (0 + 1 + 0 + 1) / 4})
 
 
 def test_same_replies_by_hand():
@@ -199,3 +192,49 @@ def test_without_the_passage_held_equal_a_place_would_be_seen_that_does_nothing(
     matched = found[[1, 2]].dropna()
     assert matched.loc[("q", 0)].tolist() == [1, 1]  # the passage counts for as much in the second place
     assert (found[1].mean() - found[2].mean()) > (matched[1] - matched[2]).mean()
+
+
+def test_distances_by_hand():
+    orders = {"q": [[0, 1, 2], [0, 2, 1], [1, 0, 2], [0, 1, 2]]}
+    shares = {"q": np.array([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2], [0.1, 0.1, 0.8], [0.5, 0.3, 0.2]])}
+    table = numbers.distances(shares, orders)
+    assert len(table) == 5  # the first order and the last are one
+    same = table[table["same_first"]]
+    assert same["distance"].tolist() == pytest.approx([0.2, 0.2])
+    other = table[~table["same_first"]]
+    assert other["distance"].tolist() == pytest.approx([1.2, 1.2, 1.2])
+    assert same["at_most"].tolist() == pytest.approx([0.6, 0.6])  # unnamed 0.2 and 0.2: as much again may differ
+    assert other["at_most"].tolist() == pytest.approx([1.6, 1.6, 1.6])
+
+
+@few
+@given(st.integers(3, 8), st.integers(1, 7), st.integers(0, 10**6))
+def test_the_distance_over_all_tokens_lies_between_the_bounds(tokens, named, seed):
+    """Whatever the unnamed tokens do; and taking their two rests for the truth alone would be wrong."""
+    named = min(named, tokens - 1)
+    rows = np.random.default_rng(seed).dirichlet(np.full(tokens, 0.4), size=2)
+    truth = np.abs(rows[0] - rows[1]).sum()
+    lumped = np.hstack([rows[:, :named], rows[:, named:].sum(axis=1, keepdims=True)])
+    found = numbers.distances({"q": lumped}, {"q": [[0, 1], [1, 0]]}).iloc[0]
+    assert found["distance"] - 1e-9 <= truth <= found["at_most"] + 1e-9
+    assert 0 <= found["distance"] <= found["at_most"] <= 2 + 1e-9
+    if tokens - named == 1:
+        assert found["distance"] == pytest.approx(truth)  # one token without a name is known too
+
+
+def test_first_tokens_and_their_distances(reader):
+    prompt = Prompt("read", "$documents\nQ: $question\nA:", chat=False)
+    passages = tuple(Passage(name, "t", text) for name, text in (("a", "one"), ("b", "two two"), ("c", "three")))
+    questions = [Question(id=name, text="which?", answers=("two",), dataset="x", gold=passages[:1]) for name in "pq"]
+    orders = {name: [[0, 1, 2], [0, 2, 1], [1, 0, 2]] for name in "pq"}
+    replies, shown = {"p": ["two", "three", ""], "q": ["two"]}, dict.fromkeys("pq", passages)
+    both = numbers.first_tokens(reader, questions, shown, orders, replies, prompt=prompt)
+    assert both["p"].shape == (3, 2)  # both begin with a space, one byte
+    assert both["p"].sum(axis=1) == pytest.approx(np.ones(3))
+    text = prompt.fill(question="which?", documents=["one", "three", "two two"])
+    [[nats]] = reader.log_likelihood([text], [" "])
+    assert both["p"][1, 0] == pytest.approx(np.exp(nats), rel=1e-4) and both["q"] == pytest.approx(both["p"], abs=1e-5)
+    table = numbers.distances({"p": both["p"]}, orders)
+    assert table["same_first"].tolist() == [True, False, False]
+    assert table["distance"].between(0, 2).all()
+    assert table["distance"][0] == pytest.approx(2 * abs(both["p"][1, 0] - both["p"][0, 0]))

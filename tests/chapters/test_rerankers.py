@@ -1,4 +1,4 @@
-"""Reading a listwise reply, and ranking as the paper prints it: cases by hand, an independent solver, wrong formulas that must fail."""
+"""Reading a listwise reply, and joining rankings: cases by hand, brute force, wrong formulas that must fail."""
 
 from itertools import permutations
 
@@ -8,10 +8,10 @@ import pytest
 import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import kendalltau
+from scipy.stats import rankdata
 
 from experiments.moi_position import rerankers
-from experiments.moi_position.rerankers import parse_listwise, printed_fit, printed_ways
+from experiments.moi_position.rerankers import borda, kemeny, parse_listwise, reciprocal_rank_fusion
 from rag_utils import lm, moi
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
@@ -19,6 +19,10 @@ from rag_utils.measures import moi as measure
 from rag_utils.prompts import Prompt
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
+JOINS = [kemeny, borda, reciprocal_rank_fusion]
+rankings_of = st.integers(1, 5).flatmap(
+    lambda n: st.lists(st.permutations(range(n)), min_size=1, max_size=6).map(np.array)
+)
 
 
 # --- replies ---------------------------------------------------------------------------------------
@@ -89,105 +93,107 @@ def test_replies_that_are_none_are_refused():
             parse_listwise(reply, n)
 
 
-# --- as the paper prints it ------------------------------------------------------------------------
+# --- joining ---------------------------------------------------------------------------------------
 
 
-def problem(seed: int):
-    """Fifteen full orders of five passages, their scores without noise, and the true utility and position."""
-    rng = np.random.default_rng(seed)
-    orders, utility, position = moi.random_orders(5, 15, rng=rng), rng.normal(size=5), rng.dirichlet(np.full(5, 3.0))
-    return orders, moi.predict(orders, position, utility), utility, position
+def disagreements(order, rankings):
+    """Pairs that a ranking orders otherwise than the given ones do, by counting them."""
+    places = np.argsort(rankings, axis=1)
+    ahead = [(p, q) for i, p in enumerate(order) for q in order[i + 1 :]]
+    return sum(int(row[q] < row[p]) for row in places for p, q in ahead)
 
 
-def left(orders, scores, utility, position):
-    return float(np.sqrt(np.mean((moi.predict(orders, position, utility) - scores) ** 2)) / np.std(scores))
+def test_kemeny_by_hand():
+    assert kemeny([[2, 0, 1]]).tolist() == [2, 0, 1]
+    # 0 beats 1 twice, 1 beats 2 twice, 2 beats 0 twice: a circle; every order that follows it disagrees four times
+    circle = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
+    assert disagreements([0, 1, 2], circle) == disagreements([1, 2, 0], circle) == 4 < disagreements([0, 2, 1], circle)
+    assert kemeny(circle).tolist() == [0, 1, 2]
+    assert kemeny([[0, 1], [1, 0]]).tolist() == [0, 1]  # a tie falls to the retriever
+    assert kemeny([[1, 0], [0, 1]]).tolist() == [0, 1]
 
 
-def test_one_start_finds_the_ranking_or_its_reverse_and_the_jitter_decides():
-    taus, turned = [], []
-    for seed in range(12):
-        orders, scores, utility, _ = problem(seed)
-        (plain, a), (other, b) = (printed_fit(orders, scores, 5, jitter=j, rng=seed) for j in (1e-3, -1e-3))
-        assert a.sum() == pytest.approx(1) == b.sum() and min(a.min(), b.min()) >= -1e-9
-        if left(orders, scores, plain, a) < 1e-4 and left(orders, scores, other, b) < 1e-4:
-            taus.append(round(kendalltau(plain, utility).statistic, 6))
-            turned.append(kendalltau(plain, other).statistic)
-    assert len(taus) >= 8 and set(taus) == {1, -1}  # no residual, and right or exactly wrong
-    assert sum(tau < -0.999 for tau in turned) >= len(turned) - 1  # the same start with the other sign
+def test_kemeny_is_neither_borda_nor_fusion():
+    """Three rankings put 0 first, two put it last; pairs prefer 0, mean places prefer 1."""
+    rankings = [[0, 1, 2, 3]] * 3 + [[1, 2, 3, 0]] * 2
+    assert kemeny(rankings).tolist() == [0, 1, 2, 3]
+    assert borda(rankings).tolist() == [1, 0, 2, 3]
 
 
-def test_a_uniform_start_is_where_the_solver_stays():
-    orders, scores, *_ = problem(3)
-    utility, position = printed_fit(orders, scores, 5, jitter=0)
-    assert position == pytest.approx([0.2] * 5) and np.ptp(utility) < 1e-9
-    assert left(orders, scores, utility, position) == pytest.approx(1)  # nothing is explained
+@repeatable
+@given(rankings_of)
+def test_kemeny_is_the_first_of_the_best_of_all_rankings(rankings):
+    everything = [list(order) for order in permutations(range(rankings.shape[1]))]  # in dictionary order
+    counts = [disagreements(order, rankings) for order in everything]
+    assert kemeny(rankings).tolist() == everything[int(np.argmin(counts))]
 
 
-def test_the_mirror_image_fits_as_well_and_ranks_backwards():
-    orders, scores, *_ = problem(0)
-    utility, position = printed_fit(orders, scores, 5, rng=0)
-    stretch = 0.2 / (position.max() - 0.2)  # as far as the mirrored position stays at 0 or above
-    mirrored = 0.2 - stretch * (position - 0.2), utility.mean() - (utility - utility.mean()) / stretch
-    assert mirrored[0].min() >= 0 and moi.predict(orders, *mirrored) == pytest.approx(
-        moi.predict(orders, position, utility)
-    )
-    assert moi.rerank(mirrored[1]).tolist() == moi.rerank(utility)[::-1].tolist()
+def test_kemeny_of_as_many_passages_as_it_takes():
+    rng = np.random.default_rng(0)
+    rankings = np.array([rng.permutation(8) for _ in range(7)])
+    best = disagreements(kemeny(rankings).tolist(), rankings)
+    others = [rng.permutation(8).tolist() for _ in range(300)] + rankings.tolist() + [borda(rankings).tolist()]
+    assert best <= min(disagreements(order, rankings) for order in others)
+    with pytest.raises(ValueError, match=r"passages to be searched must be .*at most 8; got 9"):
+        kemeny([list(range(9))])
 
 
-def test_one_start_agrees_with_the_best_of_many_where_it_reaches_the_least_residual():
-    """Scores with noise: the same programme, by variable projection from many starts."""
-    reached = 0
-    for seed in range(6):
-        orders, scores, *_ = problem(seed)
-        scores = scores + np.random.default_rng(seed).normal(scale=0.1 * scores.std(), size=15)
-        utility, position = printed_fit(orders, scores, 5, rng=seed)
-        best = moi.fit(orders, scores, 5, starts=8)
-        mine = left(orders, scores, utility, position) * scores.std()
-        assert mine >= best.residual - 1e-6
-        if mine <= best.residual + 1e-5:
-            reached += 1
-            assert abs(kendalltau(utility, best.utility).statistic) > 0.99
-    assert reached >= 3
+@repeatable
+@given(rankings_of)
+def test_borda_is_the_mean_rank(rankings):
+    means = np.argsort(rankings, axis=1).mean(axis=0)
+    order = borda(rankings).tolist()
+    assert order == sorted(range(len(means)), key=lambda passage: (means[passage], passage))
+    assert rankdata(means[order]).tolist() == sorted(rankdata(means).tolist())
 
 
-def saliency_rows(*, passages: float = 0.0):
-    """One question of five passages: alone, 15 full orders, 15 pruned ones, from a true utility and a falling position."""
-    sets = measure.propose(["q1"], 5, {"alone": 1, "pruned": 3, "full": 5}, drawn=15)
-    utility, rng = np.array([0.1, 0.9, 0.4, 0.3, 0.2]), np.random.default_rng(0)
-    rows = []
-    for name, orders in sets.items():
-        for run, order in enumerate(orders["q1"]):
-            a = np.linspace(3, 1, len(order)) / np.linspace(3, 1, len(order)).sum()
-            query = -9 + float(moi.predict([order], a, utility)[0])
-            row = {"id": "q1", "condition": name, "run": run, "order": measure.label(order), "query": query}
-            rows.append(row | {"passages": -30 + passages * rng.normal(), "information": -1.0})
-    return pd.DataFrame(rows)
+def test_reciprocal_rank_fusion_by_hand():
+    rankings = [[0, 1, 2], [1, 0, 2], [2, 0, 1]]
+    # k = 0: 1 + 1/2 + 1/2 = 2, 1/2 + 1 + 1/3 = 1.83, 1/3 + 1/3 + 1 = 1.67
+    assert reciprocal_rank_fusion(rankings, k=0).tolist() == [0, 1, 2]
+    # first place once and last twice is worth more than second place three times only if k is small
+    contested = [[0, 1, 2, 3, 4], [2, 1, 3, 4, 0], [3, 1, 4, 2, 0]]
+    assert reciprocal_rank_fusion(contested, k=0).tolist()[:2] == [2, 3]
+    assert reciprocal_rank_fusion(contested, k=60).tolist()[0] == 1
 
 
-def test_ways_as_printed_and_their_mirror_images():
-    rows = saliency_rows()
-    ways = printed_ways(rows, size=5, drawn=12)
-    assert list(ways) == [
-        "printed", "printed mirrored", "printed log", "printed log mirrored", "printed falling a", "pruned 12",
-        "pruned 15", "level a", "retriever",
-    ]  # fmt: skip
-    right = [1, 2, 3, 4, 0]
-    assert ways["pruned 12"]["q1"] == ways["pruned 15"]["q1"] == [right] and ways["retriever"]["q1"] == [
-        [0, 1, 2, 3, 4]
-    ]
-    for way in ("printed", "printed log"):
-        assert ways[f"{way} mirrored"]["q1"] == [ways[way]["q1"][0][::-1]]
-    assert right in (ways["printed log"]["q1"][0], ways["printed log mirrored"]["q1"][0])
-    part = rows[(rows["condition"] == "pruned") & (rows["run"] < 12)]  # all places alike: which passages are shown
-    scores = part["query"] - part["query"].mean()
-    level = [scores[part["order"].str.contains(str(passage))].mean() for passage in range(5)]
-    assert ways["level a"]["q1"] == [np.argsort(np.negative(level)).tolist()] != [right]
+def test_ties_in_fusion_do_not_hang_on_the_order_of_the_rankings():
+    """Passages with the same places tie; added one after the other in floating point, some would not."""
+    sums = {sum(1 / place for place in order) for order in permutations(range(1, 6))}
+    assert len(sums) > 1
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        base = rng.permutation(5)
+        rankings = np.array([np.roll(base, shift) for shift in rng.permutation(5)])  # everyone once in every place
+        for k in (0, 60):
+            assert reciprocal_rank_fusion(rankings, k=k).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_the_printed_ways_look_at_the_passages_factor_and_the_pruned_ones_do_not():
-    plain, moved = (printed_ways(saliency_rows(passages=size), size=5, drawn=12) for size in (0, 5))
-    assert plain["pruned 12"] == moved["pruned 12"] and plain["level a"] == moved["level a"]
-    assert plain["printed log"] != moved["printed log"] and plain["printed falling a"] != moved["printed falling a"]
+@repeatable
+@given(rankings_of, st.randoms(use_true_random=False))
+def test_joining_follows_the_rankings(rankings, random):
+    n = rankings.shape[1]
+    names = np.array(random.sample(range(n), n))
+    for join in JOINS:
+        joined = join(rankings)
+        assert joined.dtype.kind == "i" and sorted(joined.tolist()) == list(range(n))
+        assert join(rankings[random.sample(range(len(rankings)), len(rankings))]).tolist() == joined.tolist()
+        agreed = np.tile(names, (3, 1))
+        assert join(agreed).tolist() == names.tolist()  # rankings that agree are followed
+        best = set(rankings[:, 0])
+        if len(best) == 1:
+            assert joined[0] == best.pop()
+
+
+def test_what_are_no_rankings_is_refused():
+    wrong = ([], [0, 1], [[0.5, 1.0]], [[0, 1], [0, 0]], [[1, 2]], [[0, 1], [0]], [["a", "b"]])
+    for join in JOINS:
+        for rankings in wrong:
+            with pytest.raises(ValueError, match=r"^rankings must .*; got"):
+                join(rankings)
+    for k in (-1, np.nan, np.inf, None):
+        with pytest.raises(ValueError, match=r"^k must be"):
+            reciprocal_rank_fusion([[0, 1]], k=k)
 
 
 # --- gold moved, orders turned ---------------------------------------------------------------------
