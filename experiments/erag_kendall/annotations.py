@@ -1,6 +1,5 @@
 """eRAG, chapter 3: the lists that the retrievers return, and how their documents are annotated on the public benchmarks."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 
@@ -8,7 +7,7 @@ import pandas as pd
 
 from experiments import asking, benchmarks
 from rag_utils import data, retrieve
-from rag_utils.base import checks
+from rag_utils.base import checks, sealed
 from rag_utils.data import Passage, Question
 from rag_utils.measures import erag as measure
 from rag_utils.prompts import load as load_prompt
@@ -27,8 +26,7 @@ def labels_of(score: str) -> dict[str, str]:
 
 def digest_of(pool: Sequence[Passage]) -> str:
     """12 hex digits that tell one pool of passages from another."""
-    texts = json.dumps([[passage.id, passage.title, passage.text] for passage in pool])
-    return hashlib.sha256(texts.encode()).hexdigest()[:12]
+    return sealed.sha256(json.dumps([[passage.id, passage.title, passage.text] for passage in pool]))[:12]
 
 
 def retrieved(questions: Sequence[Question], pool, *, k: int = 10) -> dict[str, Run]:
@@ -42,8 +40,7 @@ def retrieved_rows(*, mode, datasets, passages, digest, k, few=None) -> Rows:
     passages : the data set whose passages are searched; ValueError if they are not those of the `digest_of` that is given
     returns  : (columns id, condition (the retriever), rank (1 ..) and document; what they were found in)
     """
-    pool = data.passages(passages)
-    if digest_of(pool) != digest:
+    if digest_of(pool := data.passages(passages)) != digest:
         raise ValueError(f"the passages of {passages} must be those with the digest {digest}; got {digest_of(pool)}")
     questions = [question for name in datasets for question in data.load(name)][:few]
     rows = [
@@ -52,8 +49,8 @@ def retrieved_rows(*, mode, datasets, passages, digest, k, few=None) -> Rows:
         for name, scores in run.items()
         for rank, document in enumerate(ranking(scores), 1)
     ]
-    facts = {"questions": len(questions), "passages": len(pool), "encoder": "all-MiniLM-L6-v2"}
-    return pd.DataFrame(rows, columns=["id", "condition", "rank", "document"]), facts
+    table = pd.DataFrame(rows, columns=["id", "condition", "rank", "document"])
+    return table, {"questions": len(questions), "passages": len(pool), "encoder": "all-MiniLM-L6-v2"}
 
 
 def runs_of(rows: pd.DataFrame, questions: Sequence[Question], *, k: int) -> dict[str, Run]:

@@ -20,24 +20,21 @@ def pairs(table: pd.DataFrame, score: str, *, k: int, columns: Mapping[str, str]
     columns = labels_of(score) if columns is None else columns
     metrics = {title: measure.per_question(table, column, k=k) for title, column in columns.items()}
     whole = measure.end_to_end(table, score, k=k).rename("whole")
-    paired = pd.concat(metrics, names=["annotation"]).reset_index("annotation")
-    return paired.join(whole, on=["id", "condition"]).reset_index(drop=True)
+    paired = pd.concat(metrics, names=["annotation"]).join(whole, on=["id", "condition"])
+    return paired.reset_index("annotation").reset_index(drop=True)
 
 
 def grid(paired: pd.DataFrame, *, method: str = "kendall", resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
     """Correlation over questions of each metric under each annotation with the reader's score: the cells of eRAG's Table 1.
 
-    returns : index (annotation, metric), a column per retriever, cells Correlation; None where a column is constant, NaN where the
-              metric does not exist
+    returns : index (annotation, metric), a column per retriever; Correlation, None where a column is constant, NaN where there is no metric
     """
     options, cells = {"method": method, "resamples": resamples, "permutations": 199, "rng": seed}, {}
     for (title, condition), part in paired.groupby(["annotation", "condition"], sort=False):
         for metric in part[[*erag.METRICS]].dropna(axis="columns"):
-            values, whole = part[metric], part["whole"]
-            varied = _varied(values, whole)
-            cells[title, metric, condition] = stats.correlation(values, whole, **options) if varied else None
-    cells = pd.Series(cells, dtype=object).rename_axis(["annotation", "metric", "condition"])
-    return cells.unstack("condition", sort=False)
+            both = part[metric], part["whole"]
+            cells[title, metric, condition] = stats.correlation(*both, **options) if _varied(*both) else None
+    return pd.Series(cells, dtype=object).rename_axis(["annotation", "metric", "condition"]).unstack(sort=False)
 
 
 def _varied(*columns: pd.Series) -> bool:
@@ -79,12 +76,10 @@ def ceilings(paired: pd.DataFrame, *, metrics: Sequence[str]) -> dict[str, str]:
     return cells
 
 
-def shuffled_among_equals(
-    table: pd.DataFrame, column: str, same: Mapping[str, object], rng: np.random.Generator
-) -> pd.DataFrame:
-    """The table with a column `moved`: each question has the labels of another question of its group; a shorter list goes on with 0.
+def shuffled_among_equals(table: pd.DataFrame, column: str, same: Mapping, rng: np.random.Generator) -> pd.DataFrame:
+    """The table with a column `moved`: the labels of another question of the same group by id; a shorter list goes on with 0.
 
-    same : question id -> group, made of what is known without the labels, so that none of their measures is kept by construction
+    Groups must be made without the labels: a control whose groups hold a measure of theirs keeps that measure by construction.
     """
     table = table.sort_values(["id", "rank"])
     values = table.pivot(index="id", columns="rank", values=column).fillna(0.0)
@@ -96,25 +91,15 @@ def shuffled_among_equals(
 def within_questions(paired: pd.DataFrame, metrics: Sequence[str], *, seed: int = 0) -> pd.DataFrame:
     """Do labels prefer, of two lists for the same question, the one that the reader does better with? What is difficult is the same for both.
 
-    returns : index (annotation, metric); the mean of +1 (they prefer that list), 0 (neither) and -1 over the questions that the reader
-              answers better with one list, as Somers' D has it: value, low, high, n, p_value and p_holm (adjusted for all rows)
-    raises  : ValueError if there are not two lists of each question
+    paired  : as of `pairs`, one annotation
+    returns : index metric; the mean of +1 (they prefer that list), 0 (neither) and -1 over the questions that the reader answers better
+              with one list, as Somers' D has it: value, low, high, n, p_value and p_holm. ValueError without two lists of each question
     """
-    lists = [part.set_index(["annotation", "id"]) for _, part in paired.groupby("condition", sort=False)]
+    lists = [part.set_index("id") for _, part in paired.groupby("condition", sort=False)]
     if len(lists) != 2 or not lists[0].index.equals(lists[1].index):
         raise ValueError(f"wanted two lists of each question, got {[len(part) for part in lists]} rows of lists")
-    gaps, rows = lists[1][[*metrics, "whole"]] - lists[0][[*metrics, "whole"]], {}
-    for title, part in gaps[gaps["whole"] != 0].groupby("annotation", sort=False):
-        for metric in part[[*metrics]].dropna(axis="columns"):
-            agrees = np.sign(part[metric] * part["whole"])
-            rows[title, metric] = vars(stats.paired_difference(agrees, 0 * agrees, rng=seed))
-    table = pd.DataFrame(rows.values(), pd.MultiIndex.from_tuples(rows, names=["annotation", "metric"]))
+    gaps = lists[1][[*metrics, "whole"]] - lists[0][[*metrics, "whole"]]
+    agrees = np.sign(gaps[gaps["whole"] != 0]).mul(np.sign(gaps["whole"]), axis=0).dropna()
+    rows = [vars(stats.paired_difference(agrees[metric], 0 * agrees[metric], rng=seed)) for metric in metrics]
+    table = pd.DataFrame(rows, pd.Index(metrics, name="metric"))
     return table.drop(columns="undefined").assign(p_holm=stats.holm(table["p_value"]))
-
-
-def power(values: np.ndarray, n: int, rng: np.random.Generator, times: int = 1000) -> float:
-    """Share of bootstrap samples of n questions whose mean difference is more than 1.97 standard errors (t test, 5 %, n = 240) from 0."""
-    drawn = values[rng.integers(len(values), size=(times, n))]
-    error = drawn.std(axis=1, ddof=1) / np.sqrt(n)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.mean(np.abs(drawn.mean(axis=1) / error) > 1.97)

@@ -114,7 +114,7 @@ def test_within_questions_by_hand():
     """Four questions: preferred rightly twice, wrongly once, no preference once; the fifth is answered alike with both lists."""
     metric = [(0.1, 0.2), (0.5, 0.1), (0.2, 0.1), (0.3, 0.3), (0.9, 0.1)]
     whole = [(0, 1), (1, 0), (0, 1), (1, 0), (1, 1)]
-    row = correlations.within_questions(two_lists(metric, whole), ["P"]).loc[("eRAG", "P")]
+    row = correlations.within_questions(two_lists(metric, whole), ["P"]).loc["P"]
     assert (row["value"], row["n"]) == (0.25, 4)
 
 
@@ -127,14 +127,3 @@ def test_within_questions_sees_nothing_where_labels_only_know_what_is_difficult(
     assert row["value"] == 0 and row["p_value"] == 1
     with pytest.raises(ValueError, match="two lists of each question"):
         correlations.within_questions(two_lists([(0, 1)], [(0, 1)])[:1], ["P"])
-
-
-def test_power_is_the_share_of_samples_that_tell_two_apart():
-    rng = np.random.default_rng
-    assert correlations.power(np.array([0.9, 1.0, 1.1] * 20), 60, rng(0)) == 1.0
-    assert correlations.power(np.zeros(60), 60, rng(0)) == 0.0
-    chance = correlations.power(rng(1).normal(size=4000), 240, rng(0), times=4000)
-    assert 0.03 < chance < 0.09
-    weak = np.array([1.0] * 30 + [-1.0] * 20 + [0.0] * 50)
-    shares = [correlations.power(weak, n, rng(0)) for n in (20, 120, 480)]
-    assert shares == sorted(shares) and shares[-1] > 2 * shares[0]
