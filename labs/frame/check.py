@@ -54,7 +54,8 @@ def same(left, right, within=1e-6):
     try:
         left, right = np.asarray(left, dtype=float), np.asarray(right, dtype=float)
     except (TypeError, ValueError):
-        return np.shape(left) == np.shape(right) and bool(np.all(np.equal(left, right)))
+        left, right = np.asarray(left, dtype=object), np.asarray(right, dtype=object)
+        return left.shape == right.shape and bool(np.all(left == right))
     return left.shape == right.shape and bool(np.allclose(left, right, rtol=0, atol=within, equal_nan=True))
 
 

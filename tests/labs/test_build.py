@@ -88,7 +88,7 @@ def test_a_mistake_that_cannot_be_told_is_refused():
 
 def test_what_is_equal():
     assert check.same([1, 2], np.array([1.0, 2.0])) and not check.same([1, 2], [1, 2, 3]) and not check.same([2], 2)
-    assert check.same(["a", "b"], ("a", "b")) and not check.same(["a"], ["b"])
+    assert check.same(["a", "b"], ("a", "b")) and not check.same(["a"], ["b"]) and not check.same(["a"], [2])
     assert not check.same({"a": 1}, {"a": 1, "b": 2}) and not check.same("1", 1) and not check.same(None, 0)
 
 
