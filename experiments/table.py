@@ -122,9 +122,6 @@ def written(settings: dict) -> dict:
     return _with_prompts(_plain("setting", settings), lambda prompt: f"{prompt} {prompts.load(prompt).digest}")
 
 
-# --- files -----------------------------------------------------------------------------------------
-
-
 def save(path: Path, kept: Kept) -> None:
     """Write `path` (.json) and the rows beside it. A reader that comes between the two files looks again.
 

@@ -7,7 +7,6 @@ of the rest that is agreed on. Kappa falls where nearly all items have one label
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from statsmodels.stats.inter_rater import cohens_kappa
 
 from rag_utils import stats
@@ -81,30 +80,6 @@ def kappa_at(prevalence, sensitivity: float, specificity: float):
     if (expected == 1).any():
         raise ValueError("kappa is not defined where truth and rater always say the same one thing")
     return (observed - expected) / (1 - expected)
-
-
-def coverage(a, b, n: int, *, times: int = 200, resamples: int = 200, seed: int = 0) -> pd.DataFrame:
-    """How often the two intervals of kappa from n items hold the kappa of all items, of which the n are drawn.
-
-    a, b    : (items,) 0/1, as in `cohen`
-    n       : items of a sample, drawn with replacement
-    returns : one row per sample: id, defined (0 or 1) and, NaN where it is not, bootstrap and asymptotic (0 or 1: the interval holds kappa)
-    raises  : ValueError as `cohen`
-    """
-    labels, rows, rng = _pair(a, b), [], np.random.default_rng(seed)
-    n, times = checks.whole("n", n, least=2, most=10**7), checks.whole("times", times, least=1, most=10**6)
-    truth = cohen(a, b, resamples=40).kappa.value
-    for number in range(times):
-        row = {"id": f"sample-{number}", "defined": 1, "bootstrap": np.nan, "asymptotic": np.nan}
-        drawn = labels[rng.integers(len(labels), size=n)]
-        try:
-            sample = cohen(*drawn.T, resamples=resamples, seed=number)
-            ends = {"bootstrap": (sample.kappa.low, sample.kappa.high), "asymptotic": sample.asymptotic}
-            row |= {name: int(low <= truth <= high) for name, (low, high) in ends.items()}
-        except ValueError:
-            row["defined"] = 0
-        rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def _pair(a, b):

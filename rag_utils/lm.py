@@ -49,16 +49,15 @@ def load(
     revision: str | None = None,
     dtype: str | None = None,
 ) -> "LanguageModel":
-    """The profile's reader, ready to answer.
+    """The reader of a profile, or in a folder of weights, ready to answer.
 
     mode     : what "live" computes goes to the user's store, never to a tracked file
     chapter  : whose calls these are: `rag-companion seal` may put them into its tracked recordings. Calls that see the text of a
                benchmark are made without one and never leave the user's store
     revision : of a hub model; the one that was loaded is in `.revision`
     dtype    : "float32", "bfloat16" or "float16" instead of the profile's; another model to the recordings. bfloat16 reads about one
-               and a half times as fast on a processor that has it; of 2,819 tokens of NQ passages it moved the log-likelihood by 0.035 nat
-               on average, 1 of 100 by more than 0.17, one by 0.54 (`make bench`, benchmarks/engine.json)
-    raises   : ValueError for an unknown name; WeightsError if the weights cannot be had; RecordingError for a damaged recording
+               and a half times as fast on some processors and moves log-likelihoods by 0.035 nat a token on average (`make bench`)
+    raises   : ValueError for an unknown name or folder; WeightsError if the weights cannot be had; RecordingError for a damaged recording
     """
     checks.one_of("mode", mode, MODES)
     profile = profiles.get(profile, revision=revision, dtype=dtype)

@@ -359,9 +359,6 @@ def _blocks(total, width):
     return [min(size, total - start) for start in range(0, total, size)]
 
 
-# --- correlations of resamples: counts (block, n) -> (block,), NaN where x or y is constant --------
-
-
 def _pearson_draws(counts, x, y):
     exists = _varies(counts, x) & _varies(counts, y)
     size = counts.sum(axis=1)

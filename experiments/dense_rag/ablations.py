@@ -65,9 +65,6 @@ def of_first(table: Asked, supplied: Sequence[Supply]) -> dict:
     return {name: table[name, context] for name, context in keys}
 
 
-# --- what it is worth and what it costs ------------------------------------------------------------
-
-
 def rows(supplied: Sequence[Supply], replies: Asked, condition: str) -> pd.DataFrame:
     """What the reply to each first context is worth: columns id, condition, one per answer metric, unparsable (nothing is left of it)."""
     said = of_first(replies, supplied)
@@ -142,9 +139,6 @@ def tabulated(material, tables: Tables, *, only: Sequence[str] | None = None) ->
                 parts.append(of_outcomes(material, unsure, of, variant).assign(run=rule))
     table = pd.concat(parts, ignore_index=True)
     return table.assign(uncertain=(table["id"].map(entropy) > threshold).astype(int))
-
-
-# --- experiments -----------------------------------------------------------------------------------
 
 
 class Material:

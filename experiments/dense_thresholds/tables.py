@@ -39,9 +39,6 @@ MEASURES = {
 }
 
 
-# --- what replies say ------------------------------------------------------------------------------
-
-
 def samples(reader: LanguageModel, supplies: Sequence[Supply], *, prompt: Prompt, **how) -> list[list[Generation]]:
     """Replies to the original contexts alone, what the other measures look at; how: as in `LanguageModel.generate`.
 
@@ -169,9 +166,6 @@ def sides(table: pd.DataFrame, thresholds: Sequence[float], *, score: str = "exa
             cells["difference"] = statistic_interval(certain_minus_uncertain, uncertain, values, **how)
         parts += [{"threshold": threshold, "side": side} | vars(cell) for side, cell in cells.items()]
     return pd.DataFrame(parts).drop(columns="undefined")
-
-
-# --- experiments -----------------------------------------------------------------------------------
 
 
 class Setup:

@@ -49,9 +49,6 @@ LABELS = {
 }  # table -> sample
 
 
-# --- questions, labels and rankings ----------------------------------------------------------------
-
-
 def train_questions(source: str) -> list[Question]:
     """The questions to mine, in the order of the hash of their text: those of the companion to train on, none answered yes or no; those of
     NQ by which the reader's training measured its loss, none of the held-out quarter and none on a passage of it."""
@@ -143,9 +140,6 @@ def verdict_scores(said: Sequence[bool], well: Sequence[bool]) -> dict[str, floa
     scores = precision_recall_fscore_support(well, said, average="binary", zero_division=np.nan)
     named = zip(("accuracy", "precision", "recall", "F1"), (np.mean(said == well), *scores[:3]), strict=True)
     return {name: float(score) for name, score in named}
-
-
-# --- experiments -----------------------------------------------------------------------------------
 
 
 def named_scores() -> Callable[[str], Score]:

@@ -96,9 +96,6 @@ def tokens_read(
     return pd.DataFrame(rows)
 
 
-# --- what is kept ----------------------------------------------------------------------------------
-
-
 @cache
 def corpus(size: int) -> tuple[dict[str, list[Question]], Shown, Run]:
     """Questions of the corpus by split, but for those answered yes or no; what each is shown; BM25's scores."""
@@ -222,6 +219,26 @@ def kappa_coverage(*, mode, judged, seed) -> pd.DataFrame:
     says, parts = verdicts().dropna(subset="verdict_chatgpt"), []
     others = says[[f"verdict_{name}" for name in benchmarks.SYSTEM_TITLES if name != "chatgpt"]].min(axis=1)
     for title, rows in (("all", says[others.notna()]), ("easy", says[others == 1])):
-        part = kappa.coverage(rows["verdict_chatgpt"].astype(int), rows["judged_chatgpt"], judged, seed=seed)
+        part = coverage(rows["verdict_chatgpt"].astype(int), rows["judged_chatgpt"], judged, seed=seed)
         parts.append(part.assign(id=title + "-" + part["id"], condition=title))
     return pd.concat(parts, ignore_index=True)
+
+
+def coverage(a, b, n: int, *, times: int = 200, resamples: int = 200, seed: int = 0) -> pd.DataFrame:
+    """How often the two intervals of kappa from n items hold the kappa of all items, of which the n are drawn with replacement.
+
+    returns : one row per sample: id, defined (0 or 1) and, NaN where it is not, bootstrap and asymptotic (0 or 1: the interval holds kappa)
+    """
+    labels, rows, rng = np.column_stack([a, b]), [], np.random.default_rng(seed)
+    truth = kappa.cohen(a, b, resamples=40).kappa.value
+    for number in range(times):
+        drawn = labels[rng.integers(len(labels), size=n)]
+        row = {"id": f"sample-{number}", "defined": 1, "bootstrap": np.nan, "asymptotic": np.nan}
+        try:
+            sample = kappa.cohen(*drawn.T, resamples=resamples, seed=number)
+            ends = {"bootstrap": (sample.kappa.low, sample.kappa.high), "asymptotic": sample.asymptotic}
+            row |= {name: int(low <= truth <= high) for name, (low, high) in ends.items()}
+        except ValueError:
+            row["defined"] = 0
+        rows.append(row)
+    return pd.DataFrame(rows)

@@ -97,9 +97,6 @@ def one_by_one(*, mode, profile, prompt, questions, size, few=None) -> tuple[pd.
     return rows, asking.facts(reader=reader)
 
 
-# --- problems with known truth ---------------------------------------------------------------------
-
-
 def without_noise(*, mode, times, seed) -> pd.DataFrame:
     """Problems without noise: does a fit find the ranking, and does it say whether it could? `mode` changes nothing.
 
@@ -168,9 +165,6 @@ def _recovered(noise: float, rising: int, times: int, seed: int) -> Iterator[dic
 def _tau(guess: np.ndarray, truth: np.ndarray) -> float:
     """Kendall's tau, 0 where one of them is constant."""
     return float(np.nan_to_num(kendalltau(guess, truth).statistic))
-
-
-# --- answers and first tokens by order -------------------------------------------------------------
 
 
 def by_place(said: pd.DataFrame, metric: str, **again) -> pd.DataFrame:

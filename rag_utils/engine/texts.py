@@ -7,6 +7,7 @@ import numpy as np
 
 from rag_utils.base.progress import track
 from rag_utils.engine import decode
+from rag_utils.engine.memory import Freed
 
 DIGITS = 5  # of a log-likelihood, in a recording and in every mode, so that live and replayed results are equal
 
@@ -16,7 +17,7 @@ class Texts:
 
     def __init__(self, model, tokenizer, *, name: str, batch_tokens: int):
         self.model, self.tokenizer, self.name, self.batch_tokens = model, tokenizer, name, batch_tokens
-        self.count = decode.Count()
+        self.count, self._freed = decode.Count(), Freed()
 
     def encode(self, text: str, *, context: bool = True) -> list[int]:
         """The tokens of `text`, as the beginning of a prompt or, with context=False, as what follows one."""
@@ -51,6 +52,7 @@ class Texts:
         options = {"batch_tokens": self.batch_tokens, "count": self.count, "temperature": settings["temperature"]}
         batches = decode.sample(self.model, encoded, uniforms, finished=finished, **options)
         for batch in track(batches, what=f"{self.name}, replies", total=len(prompts)):
+            self._freed.give_back()
             yield [
                 ((prompts[i], sample), self._kept(reply, stop, ends))
                 for i, replies in batch
@@ -64,6 +66,7 @@ class Texts:
         self._check_window([[*a, *b] for a, b in zip(contexts, continuations, strict=True)], 0)
         batches = decode.score(self.model, contexts, continuations, batch_tokens=self.batch_tokens, count=self.count)
         for batch in track(batches, what=f"{self.name}, log-likelihoods", total=len(calls)):
+            self._freed.give_back()
             yield [(calls[i], {"log_likelihood": _rounded(values)}) for i, values, _ in batch]
 
     def _kept(self, reply: decode.Reply, stop, ends) -> dict:

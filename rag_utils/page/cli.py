@@ -74,7 +74,7 @@ def list_chapters() -> None:
 def list_profiles() -> None:
     """The profiles: which models they name and what they need."""
     for profile in profiles.PROFILES.values():
-        typer.echo(f"{profile.name:12} {profile.reader} ({profile.dtype}, n = {profile.n}): {profile.needs}")
+        typer.echo(f"{profile.name:12} {profile.reader} ({profile.dtype}): {profile.needs}")
 
 
 @data.command()

@@ -179,6 +179,7 @@ def tables(task: Task, measures: Sequence[str]) -> tuple[list[dict], list[dict]]
         questions.append(row | _merged(by_question.get(question.id, {}) for _, by_question in parts))
         for rank, passage in enumerate(task.shown[question.id], 1):
             row, key = {"question": question.id, "passage": passage.id, "rank": rank}, (question.id, passage.id)
+            row |= {"title": passage.title, "text": passage.text}
             passages.append(row | _merged(by_passage.get(key, {}) for by_passage, _ in parts))
     return passages, questions
 

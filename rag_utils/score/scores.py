@@ -17,53 +17,20 @@ from rag_utils.judge import load_judge
 from rag_utils.measures.moi import question_context
 from rag_utils.page.report import package_versions
 from rag_utils.prompts import load as load_prompt
-from rag_utils.score import measured
+from rag_utils.score import measured, report
+from rag_utils.score.columns import ASKED, MEASURES, OF_PASSAGES, OF_QUESTIONS, PLACED, TEXTS, WHOLE, why
 from rag_utils.score.measured import Settings
 from rag_utils.score.records import Record, checked
 
-MEASURES = ("seper", "seper-hard", "seper-shares", "erag", "dense", "ecorag", "moi")
-# columns of each measure, those of a passage and those of a question; every measure also has a column of reasons, as `why` names it
-OF_PASSAGES = {
-    "seper": ("seper",),
-    "seper-hard": ("seper_hard",),
-    "seper-shares": ("seper_shares",),
-    "erag": ("erag", "reply"),
-    "dense": ("dense_role",),
-    "ecorag": ("ecorag", "ecorag_kept", "sentences"),
-    "moi": ("moi", "moi_identified"),
-}
-OF_QUESTIONS = {
-    "seper": ("seper_list",),
-    "seper-hard": ("seper_hard_list",),
-    "seper-shares": ("seper_shares_list",),
-    "erag": ("erag_P@k", "erag_RR", "erag_nDCG@k", "erag_AP", "erag_Success@k"),
-    "dense": ("dense_entropy", "dense_certain"),
-    "ecorag": ("compressed", "right_compressed", "tokens_compressed"),
-    "moi": ("reordered", "right_reordered"),
-}
-ASKED = ("id", "question", "answers", "passages", "before", "with_list", "right_before", "right_with_list", "tokens")
-PLACED = ("question", "passage", "rank")
-TEXTS = {"id", "question", "passage", "answers", "before", "with_list", "reply", "dense_role", "ecorag"}
-TEXTS |= {"compressed", "reordered"}
-WHOLE = {"rank", "passages", "tokens"}
 DEFAULT = Settings()
 FILES = ("passages.jsonl", "questions.jsonl", "summary.json", "settings.json", "erag.qrels", "report.html")
-
-
-def why(measure: str) -> str:
-    """The column that says why a measure has no value: empty where it has one.
-
-    >>> why("seper-hard")
-    'seper_hard_why'
-    """
-    return f"{measure.replace('-', '_')}_why"
 
 
 @dataclass(frozen=True)
 class Scores:
     """What was measured.
 
-    passages  : one row per question and passage: question, passage, rank (1 ..), and for each measure OF_PASSAGES and its reason
+    passages  : one row per question and passage: PLACED (rank from 1), and for each measure OF_PASSAGES and its reason
     questions : one row per question: ASKED, and for each measure OF_QUESTIONS and its reason; answers are joined by " | "
     settings  : measures, reader, top, k (length of the longest list), seed, prompts, versions, counts of calls and tokens
     """
@@ -88,8 +55,6 @@ class Scores:
 
     def save(self, folder: str | Path) -> Path:
         """Write FILES, each at once or not at all; the folder. TableError or CacheError if it cannot be written."""
-        from rag_utils.score import report
-
         folder = make_dir(Path(folder))
         for name, table in (("passages.jsonl", self.passages), ("questions.jsonl", self.questions)):
             replace(folder / name, "".join(_as_json(row) + "\n" for row in _rows(table)))

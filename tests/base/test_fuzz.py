@@ -167,7 +167,6 @@ CALLS = [
     (kappa.cohen, {"a": RIGHT, "b": RIGHT[::-1], "resamples": 80, "seed": 0}),
     (kappa.fleiss, {"ratings": [[1, 1], [0, 1], [0, 0]] * 3, "resamples": 80}),
     (kappa.kappa_at, {"prevalence": 0.5, "sensitivity": 0.9, "specificity": 0.9}),
-    (kappa.coverage, {"a": RIGHT, "b": RIGHT[::-1], "n": 5, "times": 1, "resamples": 80}),
     (data.question_id, {"text": "who"}),
     (data.passage_id, {"title": "A", "text": "who"}),
     (data.held_out, {"question_text": "who"}),

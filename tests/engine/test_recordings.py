@@ -107,7 +107,7 @@ def test_a_sealed_file_holds_these_calls_only_and_depends_on_nothing_else(tmp_pa
     first = seal("a", keys[:7]).read_bytes()
     assert seal("b", keys[6::-1]).read_bytes() == first
     assert set(read_sealed(tmp_path / "tracked/a.jsonl")) == set(keys[:7])
-    assert seal("a", keys[:3], keep=keys[3:7]).read_bytes() == first
+    assert seal("a", [*keys[:3], *keys[3:7], *keys[:3]]).read_bytes() == first
     assert len(read_sealed(seal("a", keys[:2]))) == 2  # abandoned calls drop out
     (tmp_path / "cache/recordings/calls.sqlite").unlink()
     with pytest.raises(

@@ -72,15 +72,6 @@ def test_kappa_falls_as_nearly_all_are_right_although_the_raters_err_alike():
     assert np.ptp(agree) == 0 < np.ptp(curve)
 
 
-def test_coverage_counts_samples_in_which_kappa_does_not_exist():
-    rng = np.random.default_rng(0)
-    a = (rng.random(2000) < 0.97).astype(int)
-    b = np.where(rng.random(2000) < 0.97, a, 1 - a)
-    found = kappa.coverage(a, b, 20, times=40, resamples=40)
-    assert set(found["defined"]) == {0, 1} and found.loc[found["defined"] == 0, "bootstrap"].isna().all()
-    assert found["id"].is_unique
-
-
 @pytest.mark.parametrize(
     ("a", "b", "words"),
     [
