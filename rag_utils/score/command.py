@@ -11,6 +11,7 @@ from rag_utils.page.cli import app, main
 
 __all__ = ["main"]
 DIGITS = 3
+SHOWN = 5  # questions that changed most
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def score(**given) -> None:
 
 def _measure(options: Options, records: list) -> None:
     from rag_utils.score import report
-    from rag_utils.score.paired import both, compare
+    from rag_utils.score.paired import both, changed, compare
     from rag_utils.score.scores import Scores, run
 
     folder = options.out or Path(f"{options.run.stem}_scores")
@@ -105,7 +106,11 @@ def _measure(options: Options, records: list) -> None:
         typer.echo(_table(differences))
         if differs := differences.attrs["differs"]:
             _say(f"the two runs were not measured alike: {', '.join(differs)}")
-        report.write(scores, folder / "report.html", against=differences, other=options.against.name)
+        changes = {name: changed(scores, other, name) for name in differences.index[differences["n"] > 0]}
+        first = next((name for name in changes if name.startswith("SePer") and "list" in name), "right with list")
+        if first in changes:
+            typer.echo(f"\nquestions that changed most: {first}\n{_table(changes[first].head(SHOWN))}")
+        report.write(scores, folder / "report.html", against=differences, other=options.against.name, changes=changes)
         _write(folder / "against.json", differences)
     typer.echo(f"\n{folder / 'report.html'}")
 

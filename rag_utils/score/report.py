@@ -147,25 +147,32 @@ REASONS |= {"place": why("moi")}
 NO_ANSWERS, NOT_MEASURED = "no answers given", "not measured"
 
 
-def write(
-    scores, path: str | Path, *, against: pd.DataFrame | None = None, other: str | None = None, title: str | None = None
-) -> Path:  # fmt: skip
+def write(scores, path: str | Path, **told) -> Path:
     """Write the report of `scores`, as `scores.run` returns them, as one HTML file, at once or not at all; the path.
 
-    against : what `compare` says of this run and another one; then `other` is that run's name
-    title   : the heading; TITLE if none is given
-    raises  : ValueError for scores without questions, `against` without `other` or the other way round, an empty title;
-              CacheError if the file cannot be written
+    told   : against, other, changes and title, as in `page`
+    raises : as `page`; CacheError if the file cannot be written
     """
     path = Path(path)
-    replace(path, page(scores, against=against, other=other, title=title))
+    replace(path, page(scores, **told))
     return path
 
 
 def page(
-    scores, *, against: pd.DataFrame | None = None, other: str | None = None, title: str | None = None
+    scores,
+    *,
+    against: pd.DataFrame | None = None,
+    other: str | None = None,
+    changes: Mapping[str, pd.DataFrame] | None = None,
+    title: str | None = None,
 ) -> str:
-    """The report as text, the same for the same scores; the arguments are those of `write`."""
+    """The report as text, the same for the same scores.
+
+    against : what `compare` says of this run and another one; then `other` is that run's name
+    changes : beside it, per name of the summary what `changed` says: the questions that differ most
+    title   : the heading; TITLE if none is given
+    raises  : ValueError for scores without questions, `against` without `other` or the other way round, an empty title
+    """
     title = TITLE if title is None else filled("title", title)
     if scores.questions.empty or scores.passages.empty:
         raise ValueError("a report wants at least one question with a passage; got none")
@@ -182,7 +189,7 @@ def page(
         "story": drawn.markup(_story(summary, questions)),
         "summary": drawn.markup([_summary_table(summary, k)]),
         "link": drawn.markup([tag("a", "Comparison", href="#against")] if other else []),
-        "against": drawn.markup(_against(against, other)),
+        "against": drawn.markup(_against(against, other) + _changes(changes or {}, questions)),
         "plots": drawn.markup(_plots(questions, passages, k)),
         "missing": drawn.markup(_missing(data)),
         "settings": drawn.markup([tag("dl", *_settings(scores.settings), class_="settings")]),
@@ -324,6 +331,24 @@ def _against(against: pd.DataFrame | None, other: str | None) -> list[Element]:
     rows = [_difference(name, row) for name, row in against.iterrows()]
     table = tag("table", tag("thead", tag("tr", *[tag("th", text, scope="col") for text in heads])), tag("tbody", *rows))
     return [tag("h2", f"Against {other}", id="against"), *notes, _scrolling(table, "Differences from the other run")]
+
+
+def _changes(changes: Mapping[str, pd.DataFrame], questions: pd.DataFrame) -> list[Element]:
+    """Per number the questions that differ most from the other run, each folded."""
+    texts, parts = questions.set_index("id")["question"], []
+    heads = [tag("th", text, scope="col") for text in ("id", "question", "this run", "other run", "difference")]
+    for name, table in changes.items():
+        form, rows = _form(name), []
+        for question, row in table[table["difference"] != 0].iterrows():
+            cells = [tag("td", texts[question], class_="words", dir="auto")]
+            cells += [tag("td", drawn.number(row[side], **form), class_="n") for side in ("a", "b")]
+            cells.append(tag("td", drawn.number(row["difference"], form["digits"], sign=True), class_="n"))
+            rows.append(tag("tr", tag("th", question, scope="row"), *cells))
+        if rows:
+            shown = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows))
+            title = tag("summary", f"Questions that changed most in {name}")
+            parts.append(tag("details", title, _scrolling(shown, f"Questions that changed most in {name}")))
+    return parts
 
 
 def _difference(name: str, row: Mapping) -> Element:
