@@ -58,10 +58,10 @@ def lost(contexts):
 
 # %%
 def evidentiality(closed_book, with_sentence, strong_with_sentence):
-    """The label of a sentence, from whether the reader's answers are right. What was not asked is None, and counts as not right.
+    """The label of a sentence, from whether the reader's answers are right; None is an answer that nobody asked for.
 
     closed_book          : True or False, without any sentence
-    with_sentence        : True, False or None, with this sentence alone
+    with_sentence        : True, False or None, with this sentence alone; None makes nothing strong
     strong_with_sentence : True or False, with a strong sentence and this one; None if the question has no strong sentence
     returns              : "strong", "weak", "distractor" or "undefined"
     source               : section 3.1.1, conditions 1 and 2
@@ -105,7 +105,7 @@ def info_nce(positive, negatives, temperature=1.0):
     """The surprise at picking the positive out of itself and the negatives, each with the weight exp(similarity / temperature).
 
     positive  : float, similarity of the question and the positive sentence; it may be as large as 1000, where np.exp gives inf
-    negatives : (m,) float, similarities of the question and the negative sentences, m >= 1
+    negatives : (m,) float, list or array, similarities of the question and the negative sentences, m >= 1; as large
     returns   : float, nats, 0 and above
     source    : eqs. 2 and 3
     """
@@ -167,9 +167,9 @@ def numerical_gradient(function, x, h=1e-5):
 
 # %%
 def gradient(positive, negatives, temperature=1.0):
-    """The slope of `info_nce` in each similarity, by algebra.
+    """The slope of `info_nce` in each similarity, by algebra; the arguments are those of `info_nce`.
 
-    returns : (1 + m,) float, that of the positive first
+    returns : (1 + m,) float, one array, that of the positive first
     source  : eqs. 2 and 3, differentiated
     """
     ### BEGIN SOLUTION
@@ -192,7 +192,7 @@ def compress(sentences, scores, is_sufficient, step=4, limit=20):
     sentences     : n of them
     scores        : (n,) float, the higher the better; of two equal ones the earlier sentence goes first
     is_sufficient : function of the list of sentences kept so far, best first; returns True or False. Asked after each addition
-    step, limit   : how many are added at a time, the last time fewer if need be, and how many are kept at most
+    step, limit   : how many are added at a time, the last time fewer if need be, and how many are kept at most; n may be below `limit`
     returns       : list of int, places in `sentences`, best first
     source        : section 3.2.2 and appendix B.1
     """
@@ -295,3 +295,5 @@ def report():
     for title, how in [(f"best {n}", {"limit": n, "threshold": 2}) for n in range(4, 24, 4)] + [("ECoRAG", {})]:
         row, of_known = measured(reading, **how), measured(known, **how)
         print(f"{title:<24}{row['right']:7.3f}{of_known['right']:16.3f}{row['tokens']:8.0f}{row['ratio']:7.3f}")
+    sizes = [len(compress(each["sentences"], each["scores"], evaluator(each))) for each in reading]
+    print("\nECoRAG keeps " + ", ".join(f"{n} sentences of {sizes.count(n)} questions" for n in sorted(set(sizes))))

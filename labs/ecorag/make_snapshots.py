@@ -90,14 +90,15 @@ def measurements(rows: list[dict]) -> dict[str, dict]:
             ratio.append(tokens[-1] / question["tokens_of_all"])
         return {"right": float(np.mean(right)), "tokens": float(np.mean(tokens)), "ratio": float(np.mean(ratio))}
 
-    right, four = averaged(), averaged(limit=4)
+    right, four, never = averaged(), averaged(limit=4), averaged(threshold=2)
     whole = np.mean([question["tokens_of_all"] for question in rows])
+    sizes = [len(kept_of(question)) for question in rows]
     of_cut, of_all = (ratios(rows, total) for total in (lambda q: sum(q["tokens"]), lambda q: q["tokens_of_all"]))
     return {
         "right": right,
         "limit 8": averaged(limit=8),
         "four": four,
-        "never": averaged(threshold=2),
+        "never": never,
         "upside down": averaged(stop=lambda value: value < 0.5),
         "first tokens": averaged(kept=lambda question, places: range(len(places))),
         "ratio of means": right | {"ratio": float(right["tokens"] / whole)},
@@ -105,6 +106,10 @@ def measurements(rows: list[dict]) -> dict[str, dict]:
         "reciprocal": right | {"ratio": float(np.mean(1 / of_all))},
         "saved": right | {"ratio": 1 - right["ratio"]},
         "sums": {name: value * len(rows) for name, value in right.items()},
+        "number right": right
+        | {"right": sum(question["right"][str(n)] for question, n in zip(rows, sizes, strict=True))},
+        "sentences": right | {"tokens": float(np.mean(sizes))},
+        "right at the limit": right | {"right": never["right"]},
         "closed book": right | {"right": float(np.mean([question["right"]["closed book"] for question in rows]))},
         "all": right | {"right": float(np.mean([question["right"]["all"] for question in rows]))},
     }
@@ -112,14 +117,14 @@ def measurements(rows: list[dict]) -> dict[str, dict]:
 
 def ratios(rows: list[dict], whole) -> np.ndarray:
     """Tokens kept over whole(question), per question."""
-    shares = []
-    for question in rows:
-        probability = question["sufficient"]
-        places = ecorag.compress(
-            question["sentences"], question["scores"], lambda own, of=probability: of[len(own) - 1] >= 0.5
-        )
-        shares.append(sum(question["tokens"][place] for place in places) / whole(question))
-    return np.array(shares)
+    kept = ((question, sum(question["tokens"][place] for place in kept_of(question))) for question in rows)
+    return np.array([tokens / whole(question) for question, tokens in kept])
+
+
+def kept_of(question: dict) -> list[int]:
+    """The places that `ecorag.compress` keeps of a question, by its recorded evaluator."""
+    probability = question["sufficient"]
+    return ecorag.compress(question["sentences"], question["scores"], lambda own: probability[len(own) - 1] >= 0.5)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,16 @@ def counted(questions, evidentiality=lab.evidentiality):
     ]
 
 
+def both_swapped(questions):
+    return lab.label_counts([row | {"alone": row["beside"], "beside": row["alone"]} for row in questions])
+
+
+def harmless_if_known(closed_book, with_sentence, strong_with_sentence):
+    if closed_book and with_sentence:
+        return "weak"
+    return lab.evidentiality(closed_book, with_sentence, strong_with_sentence)
+
+
 def totals(labels):
     return {label: sum(own.count(label) for own in labels) for label in lab.LABELS}
 
@@ -116,6 +126,22 @@ def added_inside(positive, negatives, temperature=1.0):
     return -np.log(weights[0] / weights.sum() + 1e-12)
 
 
+def added_to_each(positive, negatives, temperature=1.0):
+    values = (np.array([positive]) + negatives) / temperature
+    return float(values.max() + np.log(np.sum(np.exp(values - values.max()))) - values[0])
+
+
+def above(number, *, again=True):
+    """An `info_nce` that subtracts number(similarities) before exp, and adds it again or not."""
+
+    def info_nce(positive, negatives, temperature=1.0):
+        values = logits(positive, negatives, temperature)
+        top = number(values)
+        return float(again * top + np.log(np.sum(np.exp(values - top))) - values[0])
+
+    return info_nce
+
+
 def losses(
     scores, labels, temperature=1.0, *, of=np.mean, strong=("weak", "distractor"), weak=("distractor",), itself=True
 ):
@@ -146,6 +172,20 @@ def forward(function, x, h=1e-5):
 
 def over_h(function, x, h=1e-5):
     return 2 * lab.numerical_gradient(function, x, h)
+
+
+def without_brackets(function, x, h=1e-5):
+    return lab.numerical_gradient(function, x, h) * h * h
+
+
+def one_array(function, x, h=1e-5):
+    slope, x = [], np.array(x, dtype=float)
+    for place in range(len(x)):
+        up = down = x
+        up[place] += h
+        down[place] -= h
+        slope.append((function(up) - function(down)) / (2 * h))
+    return np.array(slope)
 
 
 def at_once(function, x, h=1e-5):
@@ -228,6 +268,26 @@ def beyond(sentences, scores, is_sufficient, step=4, limit=20):
     return kept
 
 
+def endless(sentences, scores, is_sufficient, step=4, limit=20):
+    order, kept = np.argsort(-np.asarray(scores), kind="stable").tolist(), []
+    while len(kept) < limit:
+        kept = order[: min(len(kept) + step, limit)]
+        if is_sufficient([sentences[place] for place in kept]):
+            break
+    return kept
+
+
+def asked_before(sentences, scores, is_sufficient, step=4, limit=20):
+    order, kept = lab.compress(sentences, scores, lambda own: False, step, limit), []
+    while len(kept) < len(order) and not is_sufficient([sentences[place] for place in kept]):
+        kept = order[: len(kept) + step]
+    return kept
+
+
+def the_sentences(sentences, *given):
+    return [sentences[place] for place in lab.compress(sentences, *given)]
+
+
 def one_by_one(sentences, scores, is_sufficient, step=4, limit=20):
     return lab.compress(sentences, scores, is_sufficient, 1, limit)
 
@@ -273,6 +333,19 @@ def ratio_of_means(questions, limit=20, threshold=0.5):
     return row | {"ratio": row["tokens"] / np.mean([question["tokens_of_all"] for question in questions])}
 
 
+def changed(value):
+    """A `measured` of which value(row, questions, limit) is returned."""
+
+    def measured(questions, limit=20, threshold=0.5):
+        return value(lab.measured(questions, limit, threshold), questions, limit)
+
+    return measured
+
+
+def sizes(questions, limit):
+    return [len(lab.compress(q["sentences"], q["scores"], lab.evaluator(q), limit=limit)) for q in questions]
+
+
 def averages(x):
     return float(np.exp(np.mean(x)))
 
@@ -282,6 +355,10 @@ MISTAKES = [
     ("belief", "take exp of the sum", lambda x: float(np.sum(x))),
     ("belief", "the probabilities were added", lambda x: float(np.sum(np.exp(x)))),
     ("belief", "is a sum of logarithms", lambda x: float(np.prod(x))),
+    ("belief", "these logarithms are natural", lambda x: float(10 ** np.sum(x))),
+    ("lost", "cut off at 0", losing(lambda best, value: max(best - value, 0.0))),
+    ("lost", "the sign was thrown away", losing(lambda best, value: abs(best - value))),
+    ("lost", "a list; a dict is asked for", lambda contexts: [*lab.lost(contexts).values()]),
     ("lost", "look for the one named ALONE", against_the_first),
     ("lost", "the sign: the sentence comes first", losing(lambda best, value: value - best)),
     ("lost", "leave it out", losing(lambda best, value: best - value, keep=True)),
@@ -294,6 +371,7 @@ MISTAKES = [
         losing(lambda best, value: best - value, belief=averages),
     ),
     ("evidentiality", "the closed book has to be wrong", without_closed_book),
+    ("evidentiality", "condition 2 asks that", harmless_if_known),
     ("evidentiality", "right beside another strong sentence too", helpful_twice),
     ("evidentiality", "weak and distractor are exchanged", exchanged),
     ("evidentiality", "a distractor does harm", idle_is_a_distractor),
@@ -304,6 +382,7 @@ MISTAKES = [
     ("label_counts", "a label that does not occur is missing", only_what_occurs),
     ("label_counts", "the known question was left out", unknown_only),
     ("label_counts", "not sentences", questions_with),
+    ("label_counts", "are exchanged", both_swapped),
     (
         "label_counts",
         "None beside a strong sentence became a distractor",
@@ -326,6 +405,10 @@ MISTAKES = [
     ("info_nce", "a low one makes differences larger", lambda s, others, t=1.0: lab.info_nce(s, others, 1 / t)),
     ("info_nce", "not the similarities", lambda s, others, t=1.0: lab.info_nce(s, others) / t),
     ("info_nce", "inf/inf: exp(1000)", nce),
+    ("info_nce", "adds the positive to each number", added_to_each),
+    ("info_nce", "added again after the log", above(np.max, again=False)),
+    ("info_nce", "the positive can be larger still", above(lambda values: values[1:].max())),
+    ("info_nce", "log of 0", above(lambda values: values[0])),
     ("info_nce", "added inside the log", added_inside),
     ("compressor_loss", "the weak one is missing", lambda *given: losses(*given)[0]),
     ("compressor_loss", "the strong one is missing", lambda *given: losses(*given)[1]),
@@ -352,11 +435,19 @@ MISTAKES = [
     ),
     ("compressor_loss", "the largest loss of each kind", lambda *given: sum(losses(*given, of=np.max))),
     ("compressor_loss", "the mean of no losses is NaN", mean_of_none),
+    ("compressor_loss", "the mean of no weak losses is NaN", mean_of_none),
+    (
+        "compressor_loss",
+        "the others of the same label",
+        lambda *given: sum(losses(*given, strong=("strong", "weak", "distractor"), weak=("weak", "distractor"))),
+    ),
     ("compressor_loss", "not handed to info_nce", lambda s, labels, t=1.0: lab.compressor_loss(s, labels)),
     ("numerical_gradient", "a forward difference", forward),
     ("numerical_gradient", "from x - h to x + h it is 2h", over_h),
     ("numerical_gradient", "moved at once", at_once),
     ("numerical_gradient", "moved down in place", in_place),
+    ("numerical_gradient", "write / (2 * h)", without_brackets),
+    ("numerical_gradient", "Move a copy", one_array),
     ("numerical_gradient", "h was not used", lambda f, x, h=1e-5: lab.numerical_gradient(f, x)),
     ("gradient", "a higher similarity of the positive", lambda *given: -lab.gradient(*given)),
     ("gradient", "1 goes off at the positive", probabilities),
@@ -365,6 +456,12 @@ MISTAKES = [
     ("gradient", "comes first", lambda *given: np.roll(lab.gradient(*given), -1)),
     ("gradient", "the chain rule's 1 / temperature is missing", sloping(lambda p, first, t: p - first)),
     ("gradient", "the chain rule divides", sloping(lambda p, first, t: (p - first) * t)),
+    ("gradient", "not after it", sloping(lambda p, first, t: p / t - first)),
+    (
+        "gradient",
+        "are of the negatives alone",
+        sloping(lambda p, first, t: np.where(first, -1, p / p[1:].sum()) / t),
+    ),
     ("gradient", "missing in the weights", lambda s, others, t=1.0: lab.gradient(s, others) / t),
     ("gradient", "inf/inf in the weights", overflowing),
     ("compress", "sorted by their place", sorted_places),
@@ -389,6 +486,9 @@ MISTAKES = [
     ("compress", "places were shown", compressing(shown=lambda sentences, kept, new: kept)),
     ("compress", "not asked after the last addition", not_asked_at_the_end),
     ("compress", "asked about nothing first", asked_about_nothing),
+    ("compress", "before each addition", asked_before),
+    ("compress", "their places are asked for", the_sentences),
+    ("compress", "what ends the loop is never reached", endless),
     ("token_ratio", "sentences were counted", lambda tokens, kept, whole: len(kept) / len(tokens)),
     ("token_ratio", "how many times smaller", lambda *given: 1 / lab.token_ratio(*given)),
     ("token_ratio", "the share that was saved", lambda *given: 1 - lab.token_ratio(*given)),
@@ -403,5 +503,21 @@ MISTAKES = [
     ("measured", "sums over the questions", measuring(of=np.sum)),
     ("measured", "without any sentence was looked up", measuring(right="closed book")),
     ("measured", "the limit was not handed on", measuring(most=20)),
+    (
+        "measured",
+        "the number of right answers",
+        changed(lambda row, questions, limit: row | {"right": row["right"] * len(questions)}),
+    ),
+    (
+        "measured",
+        "says how long each is",
+        changed(lambda row, questions, limit: row | {"tokens": np.mean(sizes(questions, limit))}),
+    ),
+    (
+        "measured",
+        "not with those kept",
+        changed(lambda row, questions, limit: row | {"right": np.mean([q["right"][str(limit)] for q in questions])}),
+    ),
+    ("measured", "a tuple or list", changed(lambda row, questions, limit: tuple(row.values()))),
     ("measured", "not handed on to the evaluator", measuring(hand_on=False)),
 ]

@@ -29,6 +29,7 @@ def test_belief_by_hand():
             "the logarithms were multiplied. A product of probabilities is a sum of logarithms": np.prod(np.log(p)),
             "the probabilities were added. An answer needs all its tokens": 2.2,
             "the mean of the probabilities. An answer needs all its tokens": 2.2 / 3,
+            "10 ** the sum; these logarithms are natural, so exp": 10 ** np.log(0.36),
             "only the first token. An answer needs all its tokens": 0.5,
             "only the last token. An answer needs all its tokens": 0.9,
         },
@@ -36,29 +37,39 @@ def test_belief_by_hand():
 
 
 def test_lost_by_hand():
-    parts = {"noise": [0.1], "the sentence": [0.8], "short": [0.5, 0.9]}
+    parts = {"noise": [0.1], "the sentence": [0.8], "short": [0.5, 0.9], "better": [0.9]}
     contexts = [{"name": name, "token_log_likelihood": np.log(p).tolist()} for name, p in parts.items()]
     expect(
         adapters.lost(contexts),
-        {"noise": 0.7, "short": 0.35},
-        asked='lost(contexts "noise", "the sentence", "short" with beliefs 0.1, 0.8, 0.45)',
-        equation="the belief after the sentence minus the belief after the context, 0.8 - 0.1 and 0.8 - 0.45",
+        {"noise": 0.7, "short": 0.35, "better": -0.1},
+        asked='lost(contexts "noise", "the sentence", "short", "better" with beliefs 0.1, 0.8, 0.45, 0.9)',
+        equation="the belief after the sentence minus the belief after the context, 0.8 - 0.1, 0.8 - 0.45, 0.8 - 0.9",
         mistakes={
             "compared with the context that comes first; look for the one named ALONE": {
                 "the sentence": -0.7,
                 "short": -0.35,
+                "better": -0.8,
             },
             "compared with the first, which need not be the sentence": {
                 "noise": 0.0,
                 "the sentence": -0.7,
                 "short": -0.35,
+                "better": -0.8,
             },
-            "the sign: the sentence comes first, so that a loss is above 0": {"noise": -0.7, "short": -0.35},
+            "the sign: the sentence comes first, so that a loss is above 0": {
+                "noise": -0.7,
+                "short": -0.35,
+                "better": 0.1,
+            },
             "the sentence itself is among the results: leave it out": {
                 "noise": 0.7,
                 "the sentence": 0.0,
                 "short": 0.35,
+                "better": -0.1,
             },
+            "cut off at 0; a context can be better than the sentence": {"noise": 0.7, "short": 0.35, "better": 0.0},
+            "the sign was thrown away; a better context is below 0": {"noise": 0.7, "short": 0.35, "better": 0.1},
+            "a list; a dict is asked for, name -> number": [0.7, 0.35, -0.1],
         },
     )
 
@@ -115,6 +126,11 @@ def test_evidentiality_of_what_is_known():
             ],
             "right with the sentence was enough, and None was taken for False": ["strong", "distractor", "distractor"],
             "weak: what the reader knows was taken for harmless": ["weak", "weak", "weak"],
+            "weak: right without it and with it was taken for harmless; condition 2 asks that": [
+                "weak",
+                "undefined",
+                "undefined",
+            ],
             "a sentence that breaks what is known was called a distractor": ["undefined", "distractor", "undefined"],
             "a sentence that breaks what is known was called a distractor, one that leaves it weak": [
                 "weak",
@@ -182,6 +198,7 @@ def test_label_counts_by_hand():
                 "distractor": 0,
                 "undefined": 0,
             },
+            "`alone` and `beside` are exchanged": {"strong": 3, "weak": 0, "distractor": 0, "undefined": 2},
             "only the last question was counted": {"strong": 0, "weak": 0, "distractor": 0, "undefined": 2},
         },
     )

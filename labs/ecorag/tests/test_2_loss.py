@@ -25,6 +25,8 @@ def test_info_nce_by_hand():
             "pair by pair, then summed: eq. 2 has one sum below the line": LOG(1.5 * 2.5 * 3),
             "the loss was divided by the number of negatives": LOG(5) / 3,
             "similarities were summed without exp": -LOG(LOG(2) / LOG(w).sum()),
+            "[positive] + an array adds the positive to each number: join them, [positive, *negatives]": LOG(8),
+            "the number that was subtracted before exp has to be added again after the log": LOG(1.25),
         },
     )
 
@@ -49,15 +51,17 @@ def test_info_nce_with_a_temperature():
 
 def test_info_nce_of_large_similarities():
     with np.errstate(all="ignore"):
-        came = adapters.info_nce(1000.0, np.array([999.0]))
+        came = [adapters.info_nce(1000.0, np.array([negative])) for negative in (999.0, 0.0)]
+    near = LOG(1 + np.exp(-1))
     expect(
-        came,
-        LOG(1 + np.exp(-1)),
-        asked="info_nce(1000, [999])",
+        None if any(each is None for each in came) else came,
+        [near, 0.0],
+        asked="info_nce(1000, [999]), info_nce(1000, [0])",
         equation="eqs. 2 and 3; only differences of similarities matter",
         mistakes={
-            "inf/inf: exp(1000) is too large for a computer. Subtract the largest similarity before exp": np.nan,
-            "exp(1000) is inf, and the loss with it. Subtract the largest similarity before exp": np.inf,
+            "inf/inf: exp(1000) is too large for a computer. Subtract the largest similarity before exp": [np.nan] * 2,
+            "exp(1000) is inf, and the loss with it. Subtract the largest similarity before exp": [np.inf] * 2,
+            "the largest negative was subtracted; the positive can be larger still": [near, np.inf],
         },
     )
 
@@ -122,6 +126,10 @@ def test_compressor_loss_of_several():
             "the other strong sentence is among the negatives of a strong one": nce(1.0, [0.5, *lower]) / 2
             + nce(0.5, [1.0, *lower]) / 2
             + np.mean(weak),
+            "the others of the same label are among the negatives": nce(1.0, [0.5, *lower]) / 2
+            + nce(0.5, [1.0, *lower]) / 2
+            + nce(0.4, [-0.3, 0.2]) / 2
+            + nce(-0.3, [0.4, 0.2]) / 2,
             "only the first strong and the first weak sentence were looked at": strong[0] + weak[0],
             "strong sentences were pooled above the line. Each is a positive of its own": pooled + np.mean(weak),
             "the largest loss of each kind (max for mean)": max(strong) + max(weak),
@@ -146,12 +154,17 @@ def test_compressor_loss_without_weak_sentences():
 
 
 def test_compressor_loss_with_a_temperature():
+    with np.errstate(all="ignore"):
+        came = adapters.compressor_loss([1.0, 0.5], ["strong", "distractor"], 0.1)
     expect(
-        adapters.compressor_loss([1.0, 0.5], ["strong", "distractor"], 0.1),
+        came,
         nce(10.0, [5.0]),
         asked="compressor_loss([1.0, 0.5], [strong, distractor], temperature=0.1)",
         equation="eq. 4; the temperature goes into both losses",
-        mistakes={"the temperature was not handed to info_nce": nce(1.0, [0.5])},
+        mistakes={
+            "the temperature was not handed to info_nce": nce(1.0, [0.5]),
+            "the mean of no weak losses is NaN: add a part only where there are losses": np.nan,
+        },
     )
 
 
@@ -174,6 +187,8 @@ def test_numerical_gradient_by_hand():
             "divided by h: from x - h to x + h it is 2h": [6.02, 40.0],
             "all coordinates were moved at once. One at a time": [23.01, 23.01],
             "not divided by 2h": [0.602, 4.0],
+            "/ 2 * h multiplies by h: write / (2 * h)": [0.0301, 0.2],
+            "f(x + h) and f(x - h) were the same: is it one array? Move a copy": [0.0, 0.0],
             "h was not used": [3.0, 20.0],
             "the sign: f(x + h) comes first": [-3.01, -20.0],
         },
@@ -209,6 +224,7 @@ def test_gradient_by_hand():
             "the slope of the positive comes first": [0.1, 0.3, 0.4, -0.8],
             "the positive's probability is missing: its slope is p - 1": [-1.0, 0.1, 0.3, 0.4],
             "the positive is missing in the sum of the weights": [-0.75, 0.125, 0.375, 0.5],
+            "the shares are of the negatives alone; the positive has one too": [-1.0, 0.125, 0.375, 0.5],
         },
     )
 
@@ -224,6 +240,7 @@ def test_gradient_with_a_temperature():
             "the chain rule's 1 / temperature is missing": p,
             "multiplied by the temperature: the chain rule divides": p / 2,
             "the temperature is missing in the weights": 2 * (np.array([2, 1, 3]) / 6 - [1, 0, 0]),
+            "1 goes off before the division by the temperature, not after it": 2 * np.array([4, 1, 9]) / 14 - [1, 0, 0],
             "the temperature was not used at all": np.array([2, 1, 3]) / 6 - [1, 0, 0],
         },
     )
