@@ -1,0 +1,282 @@
+"""Steps 8 and 9: what each chunk does to the reply, and the next context. The corpus' roles and contexts are the book's own."""
+
+import json
+from pathlib import Path
+
+import adapters
+import numpy as np
+from check import expect
+
+HERE = Path(__file__).resolve().parent
+NUMBERS = json.loads((HERE / "snapshots.json").read_text(encoding="utf-8"))["refined"]
+ROLE = {"c": "certain", "n": "necessary", "u": "unnecessary"}
+ROLES, REFINED = "eqs. 8 to 10", "section 5.2, pruning and refilling"
+COSINES = np.array(
+    [
+        [1.0, 0.1, 0.2, 0.3, 0.8, 0.7],
+        [0.1, 1.0, 0.6, 0.2, 0.5, 0.4],
+        [0.2, 0.6, 1.0, 0.1, 0.9, 0.3],
+        [0.3, 0.2, 0.1, 1.0, 0.4, 0.6],
+        [0.8, 0.5, 0.9, 0.4, 1.0, 0.2],
+        [0.7, 0.4, 0.3, 0.6, 0.2, 1.0],
+    ]
+)
+
+
+def questions(name):
+    return json.loads((HERE.parent / "data" / f"{name}.json").read_text(encoding="utf-8"))["questions"]
+
+
+def links_of(row):
+    """Links in which reply 0 has this row; the others all agree with each other."""
+    links = np.ones((len(row), len(row)))
+    links[0], links[:, 0] = row, row
+    return links
+
+
+def test_roles_by_hand():
+    expect(
+        adapters.roles(links_of([1, 0, 1, 0, 1]), [0, None, 1, None]),
+        ["necessary", "certain", "unnecessary", "certain"],
+        asked="roles, where chunks 1 and 3 in other words move the reply, and the reply agrees without 3 but not without 1",
+        equation=ROLES,
+        mistakes={
+            "necessary and unnecessary are exchanged: without a necessary chunk the reply is another one": [
+                "unnecessary",
+                "certain",
+                "necessary",
+                "certain",
+            ],
+            "certain is where nothing moves; here the chunks that move the reply came out certain": [
+                "certain",
+                "unnecessary",
+                "certain",
+                "unnecessary",
+            ],
+            "these are the roles of the wrong replies: chunk i has reply i, and reply 0 has no chunk": [
+                "certain",
+                "necessary",
+                "certain",
+                "unnecessary",
+            ],
+            "reply 0 has a role too: there are k chunks, and k + 1 replies": [
+                "certain",
+                "necessary",
+                "certain",
+                "unnecessary",
+                "certain",
+            ],
+            "all that is uncertain came out necessary: look at the reply without the chunk": [
+                "necessary",
+                "certain",
+                "necessary",
+                "certain",
+            ],
+        },
+    )
+
+
+def test_roles_asks_about_reply_0_alone():
+    links = np.array([[1, 1, 1, 0], [1, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1.0]])
+    expect(
+        adapters.roles(links, [None, None, 0]),
+        ["certain", "certain", "necessary"],
+        asked="roles, where replies 1 and 2 agree with reply 0, but not with each other",
+        equation=f"{ROLES}; chunk i is certain if w_i0 = 1",
+        mistakes={
+            "a reply had to agree with all others; eq. 8 asks about reply 0 alone": [
+                "unnecessary",
+                "unnecessary",
+                "necessary",
+            ],
+            "each reply was compared with the one before it; eq. 8 asks about reply 0 alone": [
+                "certain",
+                "unnecessary",
+                "necessary",
+            ],
+            "it was enough to agree with some other reply; eq. 8 asks about reply 0 alone": ["certain"] * 3,
+        },
+    )
+
+
+def test_roles_of_half_links():
+    expect(
+        adapters.roles(links_of([1, 0.5, 0.5]), [0, 1]),
+        ["necessary", "unnecessary"],
+        asked="roles, where both replies agree with reply 0 one way only",
+        equation=f"{ROLES}; certain is a link of 1",
+        mistakes={
+            "a link of 0.5 was called certain; only 1 is": ["certain", "certain"],
+            "necessary and unnecessary are exchanged": ["unnecessary", "necessary"],
+        },
+    )
+
+
+def test_roles_of_half_an_agreement_without():
+    expect(
+        adapters.roles(links_of([1, 0, 0, 0]), [0.5, 0, 1]),
+        ["unnecessary", "necessary", "unnecessary"],
+        asked="roles, where all chunks move the reply, and the agreement without them is 0.5, 0 and 1",
+        equation=f"{ROLES}; necessary is an agreement of 0",
+        mistakes={
+            "0.5 was called necessary. That is the paper's Algorithm 3; eq. 10 says 0": [
+                "necessary",
+                "necessary",
+                "unnecessary",
+            ],
+            "necessary and unnecessary are exchanged": ["necessary", "unnecessary", "necessary"],
+        },
+    )
+
+
+def test_roles_of_the_salt():
+    salt = questions("refine")[0]["contexts"][0]
+    entails = np.array(salt["entails"], dtype=float)
+    expect(
+        adapters.roles((entails + entails.T) / 2, salt["agrees_without"]),
+        [ROLE[letter] for letter in NUMBERS["roles"]["q031"][0]],
+        asked="roles of the first context of Port Sennick",
+        equation=ROLES,
+        mistakes={
+            "necessary and unnecessary are exchanged": ["unnecessary", *["certain"] * 3, "necessary"],
+            "all that is uncertain came out necessary: look at the reply without the chunk": [
+                "necessary",
+                *["certain"] * 3,
+                "necessary",
+            ],
+        },
+    )
+
+
+def test_next_context_by_hand():
+    expect(
+        adapters.next_context([0, 1, 3], ["necessary", "unnecessary", "certain"], COSINES.copy(), {0, 1, 3}),
+        [0, 3, 4],
+        asked="next_context([0, 1, 3], [necessary, unnecessary, certain]; of 2, 4 and 5 chunk 4 is nearest to 0)",
+        equation=REFINED,
+        mistakes={
+            "the unnecessary chunk is still there": [0, 1, 3, 4],
+            "nothing came for the necessary chunk": [0, 3],
+            "the nearest chunk is always the chunk itself: leave out what is in `seen`": [0, 3, 0],
+            "the least like it came: the nearest has the largest cosine": [0, 3, 2],
+            "the first unused chunk came, not the nearest": [0, 3, 2, 4],
+            "the necessary chunk went. It stays, and one more comes": [3, 4],
+            "a chunk came for the certain one too": [0, 3, 4, 5],
+            "a chunk came for the certain one, and none for the necessary one": [0, 3, 5],
+            "a chunk came for the unnecessary one too": [0, 3, 4, 2],
+            "the new chunk stands before the old ones": [4, 0, 3],
+            "the new chunk stands beside the necessary one; it comes after all that stay": [0, 4, 3],
+            "uncertain chunks went, both kinds. Only unnecessary ones do": [3],
+        },
+    )
+
+
+def test_next_context_takes_numbers_not_places():
+    expect(
+        adapters.next_context([5, 3, 0], ["certain", "necessary", "certain"], COSINES.copy(), {0, 3, 5}),
+        [5, 3, 0, 4],
+        asked="next_context([5, 3, 0], [certain, necessary, certain]; of 1, 2 and 4 chunk 4 is nearest to 3)",
+        equation=f"{REFINED}; a context holds numbers of chunks",
+        mistakes={
+            "the place in the context was taken for the number of the chunk": [5, 3, 0, 2],
+            "the place among the unused chunks was taken for the number of the chunk": [5, 3, 0, 2, 2],
+            "sorted; the chunks that stay keep their order": [0, 3, 4, 5],
+        },
+    )
+
+
+def test_next_context_never_takes_a_chunk_twice():
+    expect(
+        adapters.next_context([0, 2], ["necessary", "necessary"], COSINES.copy(), {0, 2}),
+        [0, 2, 4, 1],
+        asked="next_context([0, 2], both necessary; chunk 4 is nearest to both, then 5 to 0 and 1 to 2)",
+        equation=f"{REFINED}; what has just been added is used too",
+        mistakes={
+            "chunk 4 was added twice": [0, 2, 4, 4],
+            "chunk 4 came once, and nothing for the second necessary chunk: take its next nearest": [0, 2, 4],
+            "the later necessary chunk chose first": [0, 2, 4, 5],
+            "the pair that is nearest of all chose first": [0, 2, 5, 4],
+        },
+    )
+
+
+def test_next_context_does_not_bring_back_what_was_removed():
+    expect(
+        adapters.next_context([0, 1], ["necessary", "certain"], COSINES.copy(), {0, 1, 4}),
+        [0, 1, 5],
+        asked="next_context([0, 1], [necessary, certain], seen={0, 1, 4})",
+        equation=f"{REFINED}; what has been in a context before does not come back",
+        mistakes={
+            "chunk 4 had been removed and came back: leave out all of `seen`, not just the context": [0, 1, 4],
+        },
+    )
+
+
+def test_next_context_when_none_is_left():
+    expect(
+        adapters.next_context([0, 1], ["necessary", "certain"], COSINES.copy(), {0, 1, 2, 3, 4, 5}),
+        [0, 1],
+        asked="next_context([0, 1], [necessary, certain], all six chunks seen)",
+        equation=f"{REFINED}; if no chunk is left, none comes",
+        mistakes={
+            "chunk 0 came again: the argmax of a row of -inf is 0": [0, 1, 0],
+            "a chunk came that was used: is `seen` looked at?": [0, 1, 4],
+            "the necessary chunk went, since none came for it": [1],
+            "None or -1 was added": [0, 1, -1],
+        },
+    )
+
+
+def test_next_context_changes_nothing_that_comes_in():
+    context, of_chunks, cosines, seen = [0, 1, 3], ["necessary", "unnecessary", "certain"], COSINES.copy(), {0, 1, 3}
+    came = adapters.next_context(context, of_chunks, cosines, seen)
+    expect(
+        None if came is None else [str(context), str(sorted(seen)), str(np.allclose(cosines, COSINES))],
+        ["[0, 1, 3]", "[0, 1, 3]", "True"],
+        asked="context, seen, and whether the cosines are as before, after next_context([0, 1, 3], ...)",
+        equation="the docstring, nothing that comes in is changed",
+        mistakes={
+            "the new chunk was put into the caller's `seen`: take a copy, set(seen)": [
+                "[0, 1, 3]",
+                "[0, 1, 3, 4]",
+                "True",
+            ],
+            "the caller's context was changed in place": ["[0, 3, 4]", "[0, 1, 3]", "True"],
+            "the caller's context and `seen` were changed in place": ["[0, 3, 4]", "[0, 1, 3, 4]", "True"],
+            "a chunk was removed from the caller's context": ["[0, 3]", "[0, 1, 3]", "True"],
+            "used chunks were struck out in the caller's cosines: take a copy": ["[0, 1, 3]", "[0, 1, 3]", "False"],
+        },
+    )
+
+
+def test_next_context_on_the_corpus():
+    followed = NUMBERS["followed"]
+    expect(
+        as_recorded(),
+        followed["right"],
+        asked=f"next_context at {followed['right']} steps of DENSE-RAG: how many come out as the book's",
+        equation=REFINED,
+        mistakes={
+            "the nearest chunk is always the chunk itself: leave out what is in `seen`": followed["itself"],
+            "removed chunks came back: leave out all of `seen`, not just the context": followed["back"],
+            "chunks came for the certain ones, not for the necessary ones": followed["certain"],
+            "the place in the context was taken for the number of the chunk": followed["places"],
+            "chunks were removed and none came": followed["only removing"],
+        },
+    )
+
+
+def as_recorded():
+    """Of all recorded steps those that come out as recorded; None if nothing was returned."""
+    count = 0
+    for question in questions("refine"):
+        numbers, seen = [step["numbers"] for step in question["contexts"]], set()
+        of_chunks = NUMBERS["roles"].get(question["id"], [])
+        for context, following, letters in zip(numbers, numbers[1:], of_chunks, strict=False):
+            seen = seen | set(context)
+            own = [ROLE[letter] for letter in letters]
+            came = adapters.next_context(list(context), own, question["cosines"], set(seen))
+            if came is None:
+                return None
+            count += list(came) == following
+    return count
