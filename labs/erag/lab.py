@@ -179,7 +179,7 @@ def kendall(x, y):
 
     x, y    : (n,) numbers, neither the same everywhere
     returns : float, -1 .. 1
-    source  : tau of section 3.2, as tau-b
+    source  : tau of Table 1, as tau-b
     """
     ### BEGIN SOLUTION
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
@@ -199,7 +199,7 @@ def ceiling(x, y):
 
     x, y    : (n,) numbers, neither the same everywhere; they are as before afterwards
     returns : float, 0 .. 1
-    source  : tau of section 3.2, as tau-b, of the best pairing
+    source  : tau of Table 1, as tau-b, of the best pairing
     """
     ### BEGIN SOLUTION
     return kendall(sorted(x), sorted(y))
@@ -236,7 +236,7 @@ def taus(questions, retriever, k, labels_of=by_reader):
     k         : int, 1 .. 10
     labels_of : function of a question and a list of documents, returns their labels
     returns   : dict, each of METRICS -> tau
-    source    : section 3.2
+    source    : Table 1
     """
     ### BEGIN SOLUTION
     right, values = [], []

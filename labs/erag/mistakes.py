@@ -234,6 +234,10 @@ def seeded(groups, rng):
     return lab.among_equals(groups, np.random.default_rng(0))
 
 
+def unseeded(groups, rng):
+    return lab.among_equals(groups, np.random.default_rng())
+
+
 def shuffled_itself(groups, rng):
     chosen = lab.among_equals(groups, rng)
     groups.sort()
@@ -353,6 +357,7 @@ MISTAKES = [
     ("among_equals", "labels came from other groups", lambda groups, rng: rng.permutation(len(groups))),
     ("among_equals", "group after group was joined", joined),
     ("among_equals", "the same order each time", seeded),
+    ("among_equals", "with the same seed other orders came", unseeded),
     ("among_equals", "nobody was given their own labels", shuffling(by_nobody)),
     ("among_equals", "moved round", shuffling(lambda places, rng: np.roll(places, rng.integers(len(places))))),
     ("among_equals", "the list that was handed in", shuffled_itself),

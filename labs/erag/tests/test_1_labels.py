@@ -39,7 +39,7 @@ def test_label_of_longer_replies():
     expect(
         labels(("until 1829, says the book", ["1829"]), ("18", ["1829"]), ("harbour old", ["old harbour"])),
         [0.0, 0.0, 0.0],
-        asked='label("until 1829, says the book", ["1829"]), label("18", ["1829"]), label("harbour old", ["old harbour"])',
+        asked='label of "until 1829, says the book" and "18" with ["1829"], of "harbour old" with ["old harbour"]',
         equation=EXACT + ". Exact match wants the whole text",
         mistakes={
             "the answer was looked for inside the reply; exact match wants them equal": [1.0, 0.0, 0.0],

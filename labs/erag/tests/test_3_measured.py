@@ -141,7 +141,7 @@ def test_taus_of_five_passages():
         adapters.taus(questions(), "BM25", 5),
         NUMBERS["five"],
         asked='taus(load("corpus"), BM25, k=5)',
-        equation="section 3.2, tau over 240 questions",
+        equation="Table 1, tau over 240 questions",
         mistakes={
             "the reader saw five passages, but ten labels were measured": NUMBERS["ten labels"],
             "five labels were measured, but the reader saw ten passages": NUMBERS["reader of ten"],
@@ -167,7 +167,7 @@ def test_taus_with_labels_by_string():
         adapters.taus(questions(), "BM25", 10, by_string),
         NUMBERS["string, ten"],
         asked='taus(load("corpus"), BM25, k=10, labels_of=by_string)',
-        equation="section 3.2, tau over 240 questions",
+        equation="Table 1, tau over 240 questions",
         mistakes={
             "`labels_of` was not used: these are the reader's labels": NUMBERS["ten"],
             "the sign is turned": {name: -value for name, value in NUMBERS["string, ten"].items()},
@@ -181,7 +181,7 @@ def test_taus_of_dense_lists():
         adapters.taus(questions(), "dense", 10),
         NUMBERS["dense, ten"],
         asked='taus(load("corpus"), DENSE, k=10)',
-        equation="section 3.2, tau over 240 questions",
+        equation="Table 1, tau over 240 questions",
         mistakes={"these are the lists of BM25: `retriever` says which": NUMBERS["ten"]},
         within=1e-4,
     )
@@ -244,6 +244,17 @@ def test_among_equals_draws_any_order():
             "nobody was given their own labels; a random order may leave a question where it is": 2,
             "members were moved round by some steps; any order may come": 6,
         },
+    )
+
+
+def test_among_equals_takes_all_chance_from_rng():
+    came, again = drawn(), drawn()
+    expect(
+        came and "equal" if came == again else "not equal",
+        "equal",
+        asked="the orders of 200 draws, and those of 200 more from a generator with the same seed",
+        equation=CONTROL,
+        mistakes={"with the same seed other orders came: draw from the `rng` that is handed in": "not equal"},
     )
 
 
