@@ -295,11 +295,15 @@ def report():
     report_refinement(*load("refine"))
 
 
+def as_array(questions):
+    return np.asarray(entropies(questions), dtype=float) + 0.0  # no -0
+
+
 def report_salt(rows):
     print("Port Sennick (the answer is 1829)")
     for row in rows:
         said = ", ".join(f"{reply} x {times}" for reply, times in Counter(row["replies"]).most_common())
-        values = [entropies([each])[0] for each in (row, counted(row, "accepted"), counted(row, "kept"))]
+        values = [as_array([each])[0] for each in (row, counted(row, "accepted"), counted(row, "kept"))]
         print(f"  k = {len(row['passages'])}: {said:<22}DENSE {values[0]:.3f}, of accepted other words {values[1]:.3f}")
 
 
@@ -308,7 +312,7 @@ def report_thresholds(rows):
     for k in (3, 5, 8, 18, 19):
         allowed = f"{k:3}{moves_allowed(k):15}{moves_allowed(k, 0.5):5}"
         part = [row for row in rows if row["k"] == k]
-        values = entropies(part)
+        values = as_array(part)
         shares = (np.mean(values > 0.2), np.mean(values > 0.5), np.mean([row["right"] for row in part])) if part else ()
         print(allowed + "".join(f"{share:{width}.3f}" for share, width in zip(shares, (21, 11, 7), strict=False)))
 
@@ -318,13 +322,13 @@ def report_corpus(corpus):
     rules = {"all": None, "that the judge accepts": "accepted", "that keep an answer there was": "kept"}
     for title, rule in rules.items():
         questions = corpus if rule is None else [counted(question, rule) for question in corpus]
-        row, uncertain = measured(questions), np.sum(entropies(questions) > 0.2)
+        row, uncertain = measured(questions), np.sum(as_array(questions) > 0.2)
         print(f"{title:<34}{uncertain:10}{row['AUROC']:8.3f}{row['certain']:16.3f}{row['uncertain']:11.3f}")
 
 
 def report_samples(questions):
     """The discrete semantic entropy of ten samples beside DENSE, in predicting whether reply 0 is right; samples differ above log 2."""
-    edited, sampled = entropies(questions), np.array([question["sampled"] for question in questions])
+    edited, sampled = as_array(questions), np.array([question["sampled"] for question in questions])
     right = np.array([question["right"][0] for question in questions])
     print(
         f"\n{len(questions)} questions, AUROC: DENSE {auroc(edited, right):.3f}, ten samples {auroc(sampled, right):.3f}"
@@ -338,10 +342,12 @@ def report_samples(questions):
     }.items():
         print(f"  {title:<34}{part.sum():4} questions, {right[part].sum():3} right")
     for title, part in {
-        "both sure, and wrong": ~moves & ~differ & (right == 0),
-        "only DENSE unsure": moves & ~differ,
+        "both sure, and wrong, (lost) if an answer that stood in the passage is not in its other words:": ~moves
+        & ~differ
+        & (right == 0),
+        "only DENSE unsure:": moves & ~differ,
     }.items():
-        print(f"{title}; (lost): the answer was in the passage and is not in its other words")
+        print(f"  {title}")
         for place in np.flatnonzero(part):
             question = questions[place]
             told = Counter(
@@ -349,7 +355,7 @@ def report_samples(questions):
                 for reply, use in zip(question["replies"], [1, *question["kept"]], strict=True)
             )
             said = ", ".join(f"{reply} x {times}" for reply, times in told.items())
-            print(f"  {question['id']} {'right' if question['right'][0] else 'wrong'}: {said}")
+            print(f"    {question['id']} {'right' if question['right'][0] else 'wrong'}: {said}")
 
 
 def report_refinement(salt, *corpus):

@@ -98,8 +98,7 @@ def measurements(corpus: list[dict]) -> dict[str, dict[str, float]]:
 def refinements(rows: list[dict]) -> dict:
     """The roles of every chunk of every context by `dense.refine`, and how many steps some mistakes would take as it does."""
     of_chunks = {row["id"]: [list(step.roles) for step in refined(row) if step.roles] for row in rows}
-    ways = {"right": {}, "itself": {"seen": False}, "back": {"context": True}, "certain": {"role": "certain"}}
-    ways |= {"places": {"by_place": True}, "only removing": {"role": None}}
+    ways = {"right": {}, "back": {"context": True}, "places": {"by_place": True}}
     counts = {name: sum(followed(row, of_chunks[row["id"]], **how) for row in rows) for name, how in ways.items()}
     letters = {name: ["".join(role[0] for role in own) for own in every] for name, every in of_chunks.items() if every}
     return {"roles": letters, "followed": counts}
@@ -125,20 +124,19 @@ def refined(row: dict) -> tuple[dense.Round, ...]:
     return done.rounds
 
 
-def followed(row: dict, of_chunks, *, seen=True, context=False, role="necessary", by_place=False) -> int:
+def followed(row: dict, of_chunks, *, context=False, by_place=False) -> int:
     """Of a question, how many of its steps come out as recorded.
 
-    seen    : whether chunks that were used are left out
-    context : whether only those of the present context are
-    role    : of the chunks for which one comes; by_place: whether the chunk's place is taken for its number
+    context  : whether only the chunks of the present context are left out, not all that were used
+    by_place : whether a chunk's place in the context is taken for its number
     """
     contexts, count, used = [step["numbers"] for step in row["contexts"]], 0, set()
     for numbers, following, own in zip(contexts, contexts[1:], of_chunks, strict=False):
         used = set(numbers) if context else used | set(numbers)
-        kept, out = [n for n, r in zip(numbers, own, strict=True) if r != "unnecessary"], set(used) if seen else set()
-        for place, (number, each) in enumerate(zip(numbers, own, strict=True)):
+        kept, out = [n for n, r in zip(numbers, own, strict=True) if r != "unnecessary"], set(used)
+        for place, (number, role) in enumerate(zip(numbers, own, strict=True)):
             unused = [other for other in range(len(row["cosines"])) if other not in out]
-            if each == role and unused:
+            if role == "necessary" and unused:
                 line = row["cosines"][place if by_place else number]
                 kept.append(max(unused, key=lambda other, line=line: line[other]))
                 out.add(kept[-1])

@@ -249,7 +249,7 @@ def of_replies(links, agrees_without):
 
 
 def one_off(links, agrees_without):
-    return of_replies(links, agrees_without)[:-1] if len(agrees_without) > 2 else lab.roles(links, agrees_without)
+    return lab.roles(np.array([[1.0, *np.asarray(links)[0][:-1]]]), agrees_without)
 
 
 def following(
@@ -393,10 +393,11 @@ MISTAKES = [
     ("measured", "counts one half", measuring(area=area(lambda gaps: np.mean(gaps > 0)))),
     ("measured", "not handed on to split", measuring(hand_on=False)),
     ("roles", "are exchanged", giving(names=("unnecessary", "necessary"))),
-    ("roles", "came out certain", turned_round),
-    ("roles", "reply 0 has no chunk", one_off),
+    ("roles", "it is the others that are", turned_round),
+    ("roles", "reply 0 belongs to no chunk", one_off),
     ("roles", "reply 0 has a role too", of_replies),
     ("roles", "all that is uncertain came out necessary", giving(necessary=1)),
+    ("roles", "came out unnecessary", giving(necessary=-1)),
     ("roles", "had to agree with all others", giving(link=lambda links, reply: links[reply].min())),
     ("roles", "with the one before it", giving(link=lambda links, reply: links[reply - 1][reply])),
     ("roles", "a link of 0.5 was called certain", giving(certain=0.5)),
