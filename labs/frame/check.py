@@ -39,9 +39,19 @@ def expect(got, wanted, *, asked, equation, mistakes=None, within=1e-6):
     words = [f"{asked}: {equation}", f"    came      {shown(got)}", f"    expected  {shown(wanted)}"]
     if got is None:
         likely = ["nothing was returned: is there a `return`?"]
-    elif not likely and (np.shape(got) != np.shape(wanted) or isinstance(wanted, dict) != isinstance(got, dict)):
-        likely = [f"the shape: {np.shape(got) or 'one value'} came, {np.shape(wanted) or 'one value'} is asked for"]
+    elif not likely and form(got) != form(wanted):
+        likely = [f"the shape: {form(got)} came, {form(wanted)} is asked for"]
     raise Wrong("\n".join(words + [f"    likely    {sentence}" for sentence in likely[:1]]))
+
+
+def form(value):
+    """What kind of thing a value is, in words: "one value", "(3, 2)", "a dict"."""
+    if isinstance(value, dict):
+        return "a dict"
+    try:
+        return str(np.shape(value) or "one value")
+    except ValueError:
+        return "a list of parts of different lengths"
 
 
 def same(left, right, within=1e-6):
@@ -54,8 +64,9 @@ def same(left, right, within=1e-6):
     try:
         left, right = np.asarray(left, dtype=float), np.asarray(right, dtype=float)
     except (TypeError, ValueError):
-        left, right = np.asarray(left, dtype=object), np.asarray(right, dtype=object)
-        return left.shape == right.shape and bool(np.all(left == right))
+        if not all(isinstance(side, list | tuple | np.ndarray) for side in (left, right)):
+            return type(left) is type(right) and bool(left == right)
+        return len(left) == len(right) and all(same(a, b, within) for a, b in zip(left, right, strict=True))
     return left.shape == right.shape and bool(np.allclose(left, right, rtol=0, atol=within, equal_nan=True))
 
 
@@ -63,7 +74,7 @@ def shown(value):
     """A value in one line: numbers with four decimals."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r}: {shown(part)}" for key, part in value.items()) + "}"
-    if isinstance(value, list | tuple | np.ndarray) and np.ndim(np.asarray(value, dtype=object)):
+    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
         parts = [shown(part) for part in value]
         return "[" + ", ".join(parts if len(parts) <= 12 else [*parts[:10], "...", parts[-1]]) + "]"
     if isinstance(value, float | np.floating):

@@ -1,5 +1,7 @@
 """How a lab is written from its source, and the words that its tests say."""
 
+import re
+
 import numpy as np
 import pytest
 from scripts import script
@@ -90,6 +92,15 @@ def test_what_is_equal():
     assert check.same([1, 2], np.array([1.0, 2.0])) and not check.same([1, 2], [1, 2, 3]) and not check.same([2], 2)
     assert check.same(["a", "b"], ("a", "b")) and not check.same(["a"], ["b"]) and not check.same(["a"], [2])
     assert not check.same({"a": 1}, {"a": 1, "b": 2}) and not check.same("1", 1) and not check.same(None, 0)
+    assert check.same([[1], [2, 3]], ([1.0], [2, 3])) and not check.same([[1], [2, 3]], [[1], [2, 4]])
+    assert check.same({1, 2}, {2, 1}) and not check.same({1, 2}, [1, 2])
+
+
+def test_a_ragged_list_and_a_dict_are_told_as_what_they_are():
+    ragged = ([[1], [2, 3]], [1, 2], "a list of parts of different lengths came, (2,)")
+    for got, wanted, said in (ragged, (3, {"a": 3}, "one value came, a dict")):
+        with pytest.raises(check.Wrong, match=re.escape(said)):
+            check.expect(got, wanted, asked="f(x)", equation="eq. 1")
 
 
 def test_an_accident_is_told_in_two_lines():
