@@ -222,7 +222,7 @@ def measured(questions, orders_of):
     ### BEGIN SOLUTION
     rows = []
     for question in questions:
-        orders = [list(map(int, order)) for order in orders_of(question)]
+        orders = orders_of(question)
         right = np.mean([question["right"]["-".join(map(str, order))] for order in orders])
         rank = np.mean([1 / (1 + min(order.index(passage) for passage in question["gold"])) for order in orders])
         rows.append((right, rank))
@@ -248,7 +248,7 @@ def report():
     ways = {
         "by utility": by_utility,
         "the same reversed": lambda question: [by_utility(question)[0][::-1]],
-        "each passage alone": lambda question: [rerank(question["alone"])],
+        "each passage alone": lambda question: [list(rerank(question["alone"]))],
         "average order": lambda question: question["cyclic"]["orders"],
     }
     ways |= {f"gold {place}": lambda question, place=place: [question["placed"][place]] for place in PLACES}
@@ -261,7 +261,7 @@ def report():
 def by_utility(question):
     """The ranking by utility, in a list, for the position where the book's search ended for this question. Given."""
     pruned = question["pruned"]
-    return [rerank(best_utility(pruned["orders"], saliency(pruned["query"]), question["position"], 5))]
+    return [list(rerank(best_utility(pruned["orders"], saliency(pruned["query"]), question["position"], 5)))]
 
 
 def starts(length):
@@ -271,7 +271,7 @@ def starts(length):
 
 
 def _report_salt(question):
-    orders, scores = question["orders"], saliency(question["query"])
+    orders, scores = question["orders"], np.asarray(saliency(question["query"]))
     position, utility = fit(orders, scores, np.full(3, 1 / 3), 5)
     error = objective(orders, scores, position, utility)
     [gold], ranking = question["gold"], rerank(utility)
@@ -295,7 +295,7 @@ def _report_starts(questions):
     for name in ("full", "cyclic", "cyclic pruned", "pruned"):
         rows = []
         for question in questions:
-            orders, scores = question[name]["orders"], saliency(question[name]["query"])
+            orders, scores = question[name]["orders"], np.asarray(saliency(question[name]["query"]))
             fits = [fit(orders, scores, start, 5) for start in starts(len(orders[0]))]
             errors = [objective(orders, scores, *each) for each in fits]
             falling, rising = (list(rerank(utility)) for _, utility in fits)

@@ -106,7 +106,7 @@ def cheaper() -> list[dict]:
     parts, shown, _ = cheaper_numbers.corpus(SIZE)
     asked = parts["test"]
     ranked = pd.read_csv(RESULTS / CHEAPER / "rankings.csv")
-    ways = {way: measure.ranked(part) for way, part in ranked.groupby("condition") if way in FROM_CHEAPER}
+    ways = {way: measure.ranked(ranked[ranked["condition"] == way]) for way in FROM_CHEAPER}
     ways["average order"] = {question.id: moi.cyclic_orders(SIZE).tolist() for question in asked}
     right = right_of(lm.load("embedded", chapter=CHEAPER), asked, shown, ways)
     rows = []

@@ -29,16 +29,21 @@ def joined(join):
     return saliency
 
 
+def joined_lists(query, passages=None):
+    product = query if passages is None else [*query, *passages]
+    return np.asarray(product) - np.mean(product)
+
+
 def in_place(query, passages=None):
     if passages is not None:
-        query += passages
+        query += np.asarray(passages)
     query -= query.mean()
     return query
 
 
 def half_in_place(query, passages=None):
     if passages is not None:
-        query += passages
+        query += np.asarray(passages)
     return query - query.mean()
 
 
@@ -276,6 +281,7 @@ MISTAKES = [
     ("saliency", "divided by the mean", scored(lambda product: product / product.mean())),
     ("saliency", "divided by the spread too", scored(lambda product: (product - product.mean()) / product.std())),
     ("saliency", "a likelier question is a better order", scored(lambda product: product.mean() - product)),
+    ("saliency", "two lists joined by +", joined_lists),
     ("saliency", "the second factor was left out", lambda query, passages=None: lab.saliency(query)),
     ("saliency", "the logarithms were multiplied", joined(lambda query, passages: query * passages)),
     ("saliency", "the second factor was divided by", joined(lambda query, passages: query - passages)),

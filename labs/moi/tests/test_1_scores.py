@@ -30,13 +30,14 @@ def test_saliency_by_hand():
 
 
 def test_saliency_of_both_factors():
-    query, passages = np.array([-10.0, -12.0]), np.array([-900.0, -899.0])
+    query, passages = [-10.0, -12.0], [-900.0, -899.0]
     expect(
-        adapters.saliency(query.copy(), passages.copy()),
+        adapters.saliency(query, passages),
         [0.5, -0.5],
         asked="saliency(query=[-10, -12], passages=[-900, -899])",
         equation="eq. 3, a product of two probabilities: the logarithms are added, [-910, -911]",
         mistakes={
+            "two lists joined by +, as lists are: make arrays of them first": np.array([*query, *passages]) + 455.25,
             "the second factor was left out, though it is given": [1.0, -1.0],
             "the first factor was left out": [-0.5, 0.5],
             "the logarithms were multiplied. A product of probabilities is a sum of logarithms": [-894.0, 894.0],
