@@ -53,7 +53,7 @@ def sample(
     groups = _shared if shares_prefixes(model) else _plain
     live = _Live(model, uniforms, temperature, finished, count)
     for texts, state, logits in groups(model, prompts, uniforms, batch_tokens, count):
-        while live.rows and (not isinstance(state, Branches) or live.state.tokens > batch_tokens // 2):
+        while live.rows and (not isinstance(state, Branches) or live.state.tokens_with(state) > batch_tokens):
             yield from live.step()
         live.admit(texts, state, logits)
     while live.rows:

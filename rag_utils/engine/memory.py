@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 STATM = Path("/proc/self/statm")
-GROWN = 2**28 // os.sysconf("SC_PAGESIZE")  # pages by which the process must have grown since the last time
+GROWN = 2**27 // os.sysconf("SC_PAGESIZE")  # pages by which the process must have grown since the last time
 
 
 class Freed:

@@ -26,10 +26,10 @@ class Branches:
         self.lengths = torch.zeros_like(self.owner)
         self.layers: Row = []  # keys and values of the replies (replies, heads, room, size)
 
-    @property
-    def tokens(self) -> int:
-        """Room for the texts and for the replies as they will be after the next step."""
-        return len(self.known) * self.texts[0][0].shape[2] + len(self.owner) * whole(int(self.lengths.max()) + 1)
+    def tokens_with(self, other: "Branches") -> int:
+        """Room for the texts of both, each as long as the longest, and for the replies as they will be after the next step."""
+        longest, texts = max(each.texts[0][0].shape[2] for each in (self, other)), len(self.known) + len(other.known)
+        return texts * longest + (len(self.owner) + len(other.owner)) * whole(int(self.lengths.max()) + 1)
 
     def join(self, other: "Branches") -> "Branches":
         """Both; `other` has not grown yet."""

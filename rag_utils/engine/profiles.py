@@ -46,7 +46,7 @@ class Profile(BaseModel):
     needs: str = ""
 
 
-IN_A_WHEEL = {"reader": EMBEDDED, "batch_tokens": 6144, "needs": "two CPU cores, 3 GB of memory, no hub"}
+IN_A_WHEEL = {"reader": EMBEDDED, "batch_tokens": 4096, "needs": "two CPU cores, 3 GB of memory, no hub"}
 PROFILES = [
     Profile(name="embedded", adapter=ADAPTER, **IN_A_WHEEL),
     Profile(name="embedded-first", adapter=f"{ADAPTER}/first", **IN_A_WHEEL),

@@ -316,6 +316,21 @@ def test_many_samples_of_short_prompts_stay_within_the_budget(llama):
     assert 20 < max(growing) <= 2048 / KEYS
 
 
+def test_a_long_text_does_not_make_room_of_its_length_for_every_short_one(llama, monkeypatch):
+    """Joined texts are padded to the longest: what is joined fits into the budget, padding and all."""
+    long, short, sizes, join = 10 * "the quick brown fox ", [f"{i} is short" for i in range(60)], [], Branches.join
+
+    def noted(self, other):
+        join(self, other)
+        sizes.append(len(self.known) * self.texts[0][0].shape[2])
+        return self
+
+    monkeypatch.setattr(Branches, "join", noted)
+    reader = lm.LanguageModel(weights.load(llama), llama.model_copy(update={"batch_tokens": 1024}), mode="fresh")
+    reader.generate([long, *short], max_new_tokens=12, stop=())
+    assert sizes and max(sizes) <= 1024 and len(reader.encode(long)) > 190
+
+
 @torch.inference_mode()
 def test_replies_that_join_a_long_one_go_on_when_it_has_ended(reader):
     def read(text):
