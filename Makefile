@@ -3,7 +3,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help env book labs check test live fresh bench lock clean
+.PHONY: help env book labs slides check test live fresh bench lock clean
 
 PY ?= python3
 V := .venv
@@ -52,6 +52,9 @@ book: $(V)/.ok  ## run the chapters whose content changed, build the pages, prin
 
 labs:  ## write the labs, for students and for instructors, into _build/labs
 	$(PY) labs/build.py
+
+slides:  ## every chapter's figures as a deck, in _build/slides
+	$(PY) book/slides.py
 
 # ---------------------------------------------------------------------------------------------------------- tests
 # Two processes, each a whole file or notebook at a time; what is long begins first. One thread each: two models that wait for each

@@ -2,12 +2,12 @@
 
 import functools
 import http.server
-import shutil
 import threading
 from pathlib import Path
 
 import pytest
 import yaml
+from browser import BROWSER
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
@@ -27,23 +27,7 @@ def pages_of(entry) -> list[str]:
     return own + [page for key in ("parts", "chapters", "sections") for page in pages_of(entry.get(key, []))]
 
 
-def find_browser() -> str | None:
-    """A Chromium on the path, or the one that playwright installed for itself."""
-    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
-        if found := shutil.which(name):
-            return found
-    try:
-        from playwright.sync_api import sync_playwright
-
-        with sync_playwright() as playwright:
-            own = playwright.chromium.executable_path
-    except Exception:  # playwright itself is missing or broken: there is no browser to be had from it
-        return None
-    return own if Path(own).exists() else None
-
-
 PAGES = pages_of(yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8")))
-BROWSER = find_browser()
 pytestmark = pytest.mark.skipif(
     BROWSER is None,
     reason="not run: no Chromium on the path and none of playwright's own (`playwright install chromium` fetches one)",

@@ -2,17 +2,16 @@
 
 import json
 import re
-import shutil
 
 import numpy as np
 import pytest
 import tiny_scores
+from browser import BROWSER
 
 from rag_utils.score import drawn, report
 from rag_utils.score.paired import changed, compare
 from rag_utils.score.scores import Scores
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 EVIL = '</script><script>window.struck = 1</script><img src="http://example.com/x" onerror="window.struck = 1">'
 CONTRAST = 4.5  # WCAG 2.2, level AA, body text
 
