@@ -55,8 +55,7 @@ def load(
     chapter  : whose calls these are: `rag-companion seal` may put them into its tracked recordings. Calls that see the text of a
                benchmark are made without one and never leave the user's store
     revision : of a hub model; the one that was loaded is in `.revision`
-    dtype    : "float32", "bfloat16" or "float16" instead of the profile's; another model to the recordings. bfloat16 reads about one
-               and a half times as fast on some processors and moves log-likelihoods by 0.035 nat a token on average (`make bench`)
+    dtype    : "float32", "bfloat16" or "float16" instead of the profile's; another model to the recordings (`make bench` compares)
     raises   : ValueError for an unknown name or folder; WeightsError if the weights cannot be had; RecordingError for a damaged recording
     """
     checks.one_of("mode", mode, MODES)

@@ -105,7 +105,6 @@ def _download(name: str, entry: Entry, target: Path) -> None:
 
 def _chunks(name: str, url: str) -> Iterator[bytes]:
     import httpx
-
     try:
         with httpx.stream("GET", url, timeout=TIMEOUT, follow_redirects=True) as response:
             yield from response.raise_for_status().iter_bytes()

@@ -5,6 +5,7 @@ one after the other, so that a row's result does not depend on the others. Long 
 the rounding error near MKL's. `make bench` times both.
 """
 
+import os
 from contextlib import contextmanager
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -12,6 +13,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 LONGEST = 768  # products that are summed one after the other
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")  # of 1,024 shapes, some 0.3 MB each; hardly two passes share one
 _laid_out: WeakKeyDictionary = WeakKeyDictionary()  # linear layer -> (version of its weight, its parts for oneDNN)
 
 
