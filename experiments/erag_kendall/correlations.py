@@ -89,7 +89,7 @@ def shuffled_among_equals(table: pd.DataFrame, column: str, same: Mapping, rng: 
 
 
 def within_questions(paired: pd.DataFrame, metrics: Sequence[str], *, seed: int = 0) -> pd.DataFrame:
-    """Do labels prefer, of two lists for the same question, the one that the reader does better with? What is difficult is the same for both.
+    """Do labels prefer, of two lists for the same question, the one that the reader does better with? Both face the same difficulty.
 
     paired  : as of `pairs`, one annotation
     returns : index metric; the mean of +1 (they prefer that list), 0 (neither) and -1 over the questions that the reader answers better
