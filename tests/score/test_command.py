@@ -173,6 +173,7 @@ def test_the_plan_is_printed_and_nothing_is_written(here, folder, tmp_path):
 
 KILLED = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job ignores
 from rag_utils.engine.store import Store
 from rag_utils.engine.texts import Texts
 from rag_utils.score import command
