@@ -29,13 +29,14 @@ MAY = {
     "page": {"base", "methods", "engine", "corpora", "doors"},
     "score": {"base", "methods", "doors", "engine", "corpora", "measures", "page"},
     "experiments": {"base", "methods", "doors", "engine", "corpora", "measures", "page"},
+    "book": {"base", "engine", "page"},
 }
 
 
 def room(name: str) -> str:
     parts = name.split(".")
-    if parts[0] == "experiments":
-        return "experiments"
+    if parts[0] in ("experiments", "book"):
+        return parts[0]
     if len(parts) < 2:
         return "map"
     if parts[1] in METHODS | DOORS:

@@ -1,4 +1,4 @@
-"""Which files of the two packages a piece of code stands on, read from its imports and never by running it."""
+"""Which files of the packages a piece of code stands on, read from its imports and never by running it."""
 
 import ast
 from importlib.util import resolve_name
@@ -6,11 +6,11 @@ from pathlib import Path
 
 from rag_utils.base.cache import ROOT
 
-PACKAGES = ("rag_utils", "experiments")
+PACKAGES = ("rag_utils", "experiments", "book")
 
 
 def files(root: Path = ROOT) -> dict[str, Path]:
-    """Dotted name -> path of every file of the two packages."""
+    """Dotted name -> path of every file of the packages."""
     paths = sorted(path for package in PACKAGES for path in (root / package).rglob("*.py"))
     return {".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 

@@ -8,13 +8,14 @@ the rounding error near MKL's. `make bench` times both.
 import os
 from contextlib import contextmanager
 from functools import partial
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 
 LONGEST = 768  # products that are summed one after the other
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")  # of 1,024 shapes, some 0.3 MB each; hardly two passes share one
 _laid_out: WeakKeyDictionary = WeakKeyDictionary()  # linear layer -> (version of its weight, its parts for oneDNN)
+_plain: WeakSet = WeakSet()  # models whose products stay torch's own
 
 
 def possible(model) -> bool:
@@ -30,7 +31,7 @@ def fast_products(model):
 
     The weights are laid out for it at the first use, and again if they were changed: their size of memory once more.
     """
-    layers = [m for m in model.modules() if type(m) is torch.nn.Linear] if possible(model) else []
+    layers = [m for m in model.modules() if type(m) is torch.nn.Linear] if model not in _plain and possible(model) else []
     for layer in layers:
         layer.forward = partial(_product, layer.bias, _parts(layer))
     try:
@@ -38,6 +39,16 @@ def fast_products(model):
     finally:
         for layer in layers:
             del layer.forward
+
+
+@contextmanager
+def plain_products(model):
+    """Within this, they stay torch's own: a few tokens are not worth the memory of weights laid out once more."""
+    _plain.add(model)
+    try:
+        yield
+    finally:
+        _plain.discard(model)
 
 
 def _parts(layer: torch.nn.Linear) -> list[torch.Tensor]:

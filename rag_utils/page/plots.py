@@ -4,7 +4,7 @@ Every function draws on an Axes and returns it; in a notebook write `_ = dot_int
 alone. The same input gives the same bytes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from textwrap import fill
@@ -13,11 +13,9 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
 
 from rag_utils.base import checks
-from rag_utils.engine.tree import Node
 from rag_utils.page.report import filled, ordered
 
 STYLE = Path(__file__).with_name("companion.mplstyle")
@@ -162,44 +160,6 @@ def interval_lines(
     return ax
 
 
-def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
-    """A bar for every segment of a prefix tree, at its place in the texts, and a row for every text.
-
-    name   : what a segment is called. Above a segment that texts share stands its name and in it tokens x texts, so that the tokens
-             saved are tokens x (texts - 1); at the end of a row its tokens and its name
-    raises : ValueError if a name is empty or a text ends where another goes on, which would have no row of its own
-    """
-    for node in root.walk():
-        if node.children and node.ends:
-            raise ValueError(f"texts must have ends of their own; text {node.ends[0]} is the beginning of another")
-        filled(f"the name of the segment from token {node.start} on", name(node))
-    leaves = [node for node in root.walk() if not node.children]
-    shared = [node for node in root.walk() if node.children]
-    longest = max(node.stop for node in leaves)
-
-    def row(node: Node) -> float:
-        """A leaf's number, or the middle of what continues the segment."""
-        return (row(node.children[0]) + row(node.children[-1])) / 2 if node.children else leaves.index(node)
-
-    for node in [*leaves, *reversed(shared)]:
-        at, tokens, colours = row(node), len(node.tokens), [BLUE, "white"] if node.children else ["white", BLUE]
-        ax.barh(at, tokens, 0.5, node.start, color=colours[0], edgecolor=colours[1], linewidth=1.4, zorder=3)
-        if node.children:
-            ax.vlines(node.stop, *(row(node.children[i]) for i in (0, -1)), color=NEUTRAL[0], linewidth=1.2, zorder=2)
-            middle, texts = node.start + tokens / 2, sum(len(below.ends) for below in node.walk())
-            ax.text(middle, at, f"{tokens} × {texts}", ha="center", va="center", color="white", zorder=4)
-            ax.text(middle, at - 0.34, name(node), ha="center", va="bottom")
-        else:
-            ax.text(node.stop + longest / 60, at, f"{tokens}  {name(node)}", va="center")
-    ax.set(xlim=(0, 1.42 * longest), ylim=(len(leaves) - 0.4, -0.8), yticks=[])
-    ax.set(xlabel="place in the text (tokens)", ylabel="texts")
-    ax.set_xticks([place for place in ax.get_xticks() if place <= longest])
-    ax.grid(axis="y", visible=False)
-    fills = {"shared": BLUE, "of one text": "white"}
-    _legend(ax, [Patch(facecolor=fill, edgecolor=BLUE, label=label) for label, fill in fills.items()])
-    return ax
-
-
 def _rows(ax: Axes, labels: Sequence[str], values: str, rows: str) -> None:
     ax.set(xlabel=_wrap_axis(values, 40), ylabel=filled("rows", rows))
     ax.set_yticks(range(len(labels)), [fill(label, 18, break_long_words=False) for label in map(str, labels)])
@@ -218,7 +178,7 @@ def _point(colour: str, marker: str | tuple) -> dict:
     return {"color": colour, "marker": marker, "markersize": SIZES.get(marker, 7.5), **edge}
 
 
-def _legend(ax: Axes, handles: Iterable[Line2D | Patch]) -> None:
+def _legend(ax: Axes, handles: Iterable[Line2D]) -> None:
     ax.legend(handles=list(handles), loc="lower right", bbox_to_anchor=(1, 1.01), ncols=2, borderaxespad=0)
 
 

@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 from looped import each
 from matplotlib.colors import to_rgb
 
+from book import essay
 from rag_utils.engine import tree
 from rag_utils.page import plots
 
@@ -69,7 +70,7 @@ TEXTS = [[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]]
 
 
 def tree_of(texts=TEXTS, name=lambda node: f"from {node.start}"):
-    return plots.prefix_tree(plots.new_axes(), tree.prefix_tree(texts), name)
+    return essay.prefix_tree(plots.new_axes(), tree.prefix_tree(texts), name)
 
 
 def drawn(ax):
