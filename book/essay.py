@@ -34,6 +34,7 @@ class Claim:
     printed: str
     measured: object
     verdict: report.Verdict
+    limits: str
     aim: float | None = None
     scale: float = 1
     digits: int = 2
@@ -52,7 +53,7 @@ class Card:
         for each in self.claims:
             here = "not run" if each.measured is None else report.interval_text(each.measured, each.digits, scale=each.scale)
             here += "" if each.measured is None else f", n = {each.measured.n}"
-            rows.append((each.claim, each.printed, here, each.verdict.verdict, each.verdict.why))
+            rows.append((each.claim, each.printed, here, each.verdict.verdict, each.limits))
         return rows
 
     def __repr__(self):
@@ -62,9 +63,11 @@ class Card:
         head = "".join(f'<th scope="col">{title}</th>' for title in self.HEAD)
         body = ""
         for each, (claim, printed, here, verdict, why) in zip(self.claims, self.cells(), strict=True):
-            body += f'<tr><td><a href="#{each.section}">{escape(claim)}</a></td><td>{escape(printed)}</td><td>{escape(here)}</td>'
-            body += f'<td><a href="{each.record}">{verdict}</a></td><td>{escape(why)}</td></tr>'
-        return f'<table class="card"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+            inside = (f'<a href="#{each.section}">{escape(claim)}</a>', escape(printed), escape(here))
+            inside += (f'<a href="{each.record}">{verdict}</a>', escape(why))
+            body += f"<tr><td>{inside[0]}</td>"  # on a phone the titles of the columns stand before each cell
+            body += "".join(f'<td data-label="{t}">{i}</td>' for t, i in zip(self.HEAD[1:], inside[1:], strict=True)) + "</tr>"
+        return f'<table class="claims"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def card(claims: Sequence[Claim]) -> Card:

@@ -1,7 +1,8 @@
 """Chapters: from a source notebook with parameters to an executed one.
 
 `notebooks/NAME.ipynb` is executed by papermill into a scratch file and moved to its place only if every cell ran. Times, paths and
-random ids are taken out, so that executing twice gives the same bytes.
+random ids are taken out, so that executing twice gives the same bytes. A chapter NN_name is an essay; its record, with all the rest, is
+the chapter record/NN_name and shares its numbers and recordings.
 """
 
 import ast
@@ -36,8 +37,9 @@ class ChapterError(RuntimeError):
 
 
 def names() -> list[str]:
-    """The chapters, in the order of the book."""
-    return sorted(path.stem for path in SOURCES.glob("*.ipynb"))
+    """The chapters, in the order of the book, and then the records."""
+    paths = [*SOURCES.glob("*.ipynb"), *SOURCES.glob("record/*.ipynb")]
+    return sorted(path.relative_to(SOURCES).with_suffix("").as_posix() for path in paths)
 
 
 def source(chapter: str) -> nbformat.NotebookNode:
@@ -68,11 +70,12 @@ def parameters(chapter: str) -> dict[str, object]:
 
 def ranges(chapter: str) -> dict[str, dict]:
     """What the chapter's parameters may be, from `parameters.toml`, which says its own form; {} where nothing is said."""
-    path = SOURCES / "parameters.toml"
+    path, own = SOURCES / "parameters.toml", parameters(chapter)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8")).get(chapter, {}) if path.exists() else {}
+        said = tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     except (OSError, ValueError) as error:
         raise ValueError(f"{sealed.relative(path)} cannot be read: {error}") from error
+    return {name: may for name, may in said.get(chapter.removeprefix("record/"), {}).items() if name in own}
 
 
 def checked(chapter: str, given: dict[str, object]) -> dict[str, object]:
@@ -91,7 +94,7 @@ def run(chapter: str, given: dict[str, object] | None = None, *, output: Path | 
     prepare()
     output = output or (RUNS if given else BOOK) / f"{chapter}.ipynb"
     make_dir(output.parent)
-    with tempfile.TemporaryDirectory(prefix=f".{chapter}-", dir=make_dir(RUNS)) as folder:
+    with tempfile.TemporaryDirectory(prefix=f".{output.stem}-", dir=make_dir(RUNS)) as folder:
         scratch = Path(folder, output.name)
         _execute(chapter, given, scratch)
         notebook = _cleaned(nbformat.read(scratch, as_version=4))
@@ -114,7 +117,7 @@ def build(*, say=print) -> None:
             continue
         say(f"{chapter}: executing")
         run(chapter)
-        make_dir(STAMPS)
+        make_dir(stamp.parent)
         stamp.write_bytes(_digest(chapter))
 
 
@@ -134,15 +137,17 @@ def verify(*words: str) -> int:
 def seal(chapter: str, *, say=print) -> None:
     """Make tracked files of what a chapter reads: its tables in `data/results`, its calls in `data/recordings`.
 
-    The page is made from recordings with its own parameters first, and tells what it read; then its tables are computed again where they
-    are made from recordings, which tells what that reads. Nothing else writes to these two folders.
+    The page, and that of its record, is made from recordings with its own parameters first, and tells what it read; then its tables are
+    computed again where they are made from recordings, which tells what that reads. Nothing else writes to these two folders.
 
     raises : ChapterError if the page cannot be made or a table cannot be copied or computed again
     """
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder, "trace.jsonl")
         with patch.dict(os.environ, {recordings.TRACE: str(trace)}):
-            run(chapter)
+            for page in (chapter, f"record/{chapter}"):
+                if page in names() or page == chapter:
+                    run(page)
             if verify("--adopt", chapter, str(trace)) or verify("--recorded", chapter):
                 wrong = "a table cannot be copied, or its function returns another"
                 raise ChapterError(f"{chapter} is not sealed: {wrong}")
@@ -207,16 +212,16 @@ def inputs(chapter: str) -> set[Path]:
     cells = "\n".join(cell.source for cell in source(chapter).cells if cell.cell_type == "code")
     modules = imports.reached(cells, ROOT)
     own = [path.read_text(encoding="utf-8") for path in modules if path.is_relative_to(ROOT / "experiments")]
-    code = "\n".join([cells, *own])
+    code, name = "\n".join([cells, *own]), chapter.removeprefix("record/")
     data = {path for path in (ROOT / "data").rglob("*") if path.is_file() and not path.name.startswith(".")}
     for path in sorted(data):
         parts = path.relative_to(ROOT / "data").parts
         whose = {"results": path.parent.name, "recordings": path.stem, "published": f'"{path.stem.split("_")[0]}_'}
         whose["conformance"] = path.name  # which no page reads
-        if parts[0] in whose and whose[parts[0]] != chapter and whose[parts[0]] not in code:
+        if parts[0] in whose and whose[parts[0]] != name and whose[parts[0]] not in code:
             data.discard(path)
     timings = {path for path in (ROOT / "benchmarks").glob("*.json") if path.name in code}
-    style = set((ROOT / "rag_utils").rglob("*.mplstyle"))
+    style = {*(ROOT / "rag_utils").rglob("*.mplstyle"), *(ROOT / "book").glob("moving/*.html")}
     return {SOURCES / f"{chapter}.ipynb", *modules, *data, *timings, *style, *ROOT.glob("requirements*.lock")}
 
 

@@ -38,6 +38,7 @@ METHODS = {
     "exact match": (VERMILLION, "X"),
     "token F1": (BROWN, "s"),
     "lexical match": (GREEN, "v"),
+    "ROUGE-L": (BROWN, "8"),
     "entailment": (PURPLE, "P"),
     "judge": (PURPLE, "h"),
     "semantic entropy": (GREEN, "<"),
