@@ -14,7 +14,11 @@ from rag_utils.engine.tree import Node
 from rag_utils.page import plots, report
 
 INK, RIGHT, LENT, OTHER = "#222222", plots.BLUE, plots.VERMILLION, "#8A8F98"
-KINDS = {"right": (RIGHT, "o"), "lent": (LENT, "^"), "other": (OTHER, "s")}  # of a reply: right, another passage's, anything else
+KINDS = {
+    "right": (RIGHT, "o"),
+    "lent": (LENT, "^"),
+    "other": (OTHER, "s"),
+}  # of a reply: right, another passage's, anything else
 FILLS = {"text": "none", "model": "#0072B233", "number": "#009E7333"}  # of the boxes of a diagram
 
 
@@ -51,7 +55,11 @@ class Card:
     def cells(self) -> list[tuple[str, ...]]:
         rows = []
         for each in self.claims:
-            here = "not run" if each.measured is None else report.interval_text(each.measured, each.digits, scale=each.scale)
+            here = (
+                "not run"
+                if each.measured is None
+                else report.interval_text(each.measured, each.digits, scale=each.scale)
+            )
             here += "" if each.measured is None else f", n = {each.measured.n}"
             rows.append((each.claim, each.printed, here, each.verdict.verdict, each.limits))
         return rows
@@ -66,7 +74,10 @@ class Card:
             inside = (f'<a href="#{each.section}">{escape(claim)}</a>', escape(printed), escape(here))
             inside += (f'<a href="{each.record}">{verdict}</a>', escape(why))
             body += f"<tr><td>{inside[0]}</td>"  # on a phone the titles of the columns stand before each cell
-            body += "".join(f'<td data-label="{t}">{i}</td>' for t, i in zip(self.HEAD[1:], inside[1:], strict=True)) + "</tr>"
+            body += (
+                "".join(f'<td data-label="{t}">{i}</td>' for t, i in zip(self.HEAD[1:], inside[1:], strict=True))
+                + "</tr>"
+            )
         return f'<table class="claims"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
@@ -90,7 +101,16 @@ def forest(claims: Sequence[Claim], short: Sequence[str], *, quantity: str, unit
     plots.dot_interval(ax, [each.measured for each, _ in pairs], [words for _, words in pairs], **axis)
     for row, (each, _) in enumerate(pairs):
         if each.aim is not None:
-            ax.plot([each.aim], [row], marker="D", markersize=9, color=INK, markerfacecolor="none", linestyle="none", zorder=4)
+            ax.plot(
+                [each.aim],
+                [row],
+                marker="D",
+                markersize=9,
+                color=INK,
+                markerfacecolor="none",
+                linestyle="none",
+                zorder=4,
+            )
     return ax
 
 
@@ -106,10 +126,19 @@ def flow(boxes: dict[str, tuple], arrows: Sequence[tuple], *, width: float = 5.2
     ax.set(xlim=(min(columns) - 0.5, max(columns) + 0.5), ylim=(max(rows) + 0.5, min(rows) - 0.5))
     drawn = {}
     for text, (column, row, kind) in boxes.items():
-        look = {"boxstyle": "round,pad=0.45", "facecolor": FILLS[checks.one_of("kind of a box", kind, FILLS)], "edgecolor": INK}
+        look = {
+            "boxstyle": "round,pad=0.45",
+            "facecolor": FILLS[checks.one_of("kind of a box", kind, FILLS)],
+            "edgecolor": INK,
+        }
         drawn[text] = ax.text(column, row, text, ha="center", va="center", fontsize=9.5, bbox=look, zorder=3)
     for source, target, *words in arrows:
-        ends = {"arrowstyle": "-|>", "color": INK, "patchA": drawn[source].get_bbox_patch(), "patchB": drawn[target].get_bbox_patch()}
+        ends = {
+            "arrowstyle": "-|>",
+            "color": INK,
+            "patchA": drawn[source].get_bbox_patch(),
+            "patchB": drawn[target].get_bbox_patch(),
+        }
         start, stop = boxes[source][:2], boxes[target][:2]
         ax.annotate("", stop, start, arrowprops=ends | {"shrinkA": 2, "shrinkB": 2}, zorder=2)
         for word in words:
@@ -123,15 +152,21 @@ def replies(rows: dict[str, Sequence[tuple[str, int, str]]], *, ax: Axes | None 
 
     rows : what was shown -> groups of replies as (what they say, how many, kind), kind a key of KINDS
     """
-    ax = ax or plots.new_axes(0.62 * len(rows) + 0.3)
+    ax = ax or plots.new_axes(0.62 * len(rows) + 0.5)
     for row, groups in enumerate(rows.values()):
         begin = 0
         for text, count, kind in groups:
             colour, marker = KINDS[checks.one_of("kind of a reply", kind, KINDS)]
-            ax.plot(range(begin, begin + count), [row] * count, marker=marker, color=colour, markersize=10, linestyle="none")
+            ax.plot(
+                range(begin, begin + count), [row] * count, marker=marker, color=colour, markersize=10, linestyle="none"
+            )
             ax.text(begin + (count - 1) / 2, row - 0.3, text, ha="center", va="bottom", fontsize=8.5)
             begin += count
-    ax.set(xlim=(-0.6, max(sum(g[1] for g in groups) for groups in rows.values()) - 0.4), ylim=(len(rows) - 0.6, -0.9), xticks=[])
+    ax.set(
+        xlim=(-0.6, max(sum(g[1] for g in groups) for groups in rows.values()) - 0.4),
+        ylim=(len(rows) - 0.6, -0.9),
+        xticks=[],
+    )
     ax.set_yticks(range(len(rows)), list(rows))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
@@ -173,7 +208,11 @@ def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
         return (row(node.children[0]) + row(node.children[-1])) / 2 if node.children else leaves.index(node)
 
     for node in [*leaves, *reversed(shared)]:
-        at, tokens, colours = row(node), len(node.tokens), [plots.BLUE, "white"] if node.children else ["white", plots.BLUE]
+        at, tokens, colours = (
+            row(node),
+            len(node.tokens),
+            [plots.BLUE, "white"] if node.children else ["white", plots.BLUE],
+        )
         ax.barh(at, tokens, 0.5, node.start, color=colours[0], edgecolor=colours[1], linewidth=1.4, zorder=3)
         if node.children:
             ends = (row(node.children[i]) for i in (0, -1))

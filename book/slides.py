@@ -48,10 +48,11 @@ def figures(notebook: dict) -> list[tuple[str, str]]:
     """(source of the image, what is to be seen) of each picture among the outputs, in their order."""
     pairs = []
     for cell in notebook["cells"]:
-        alt = cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "")
+        shown = cell["metadata"].get("mystnb", {})
+        said = shown.get("figure", {}).get("caption") or shown.get("image", {}).get("alt", "")
         for output in cell.get("outputs", []):
             if png := output.get("data", {}).get("image/png"):
-                pairs.append((f"data:image/png;base64,{''.join(png).replace(chr(10), '')}", alt))
+                pairs.append((f"data:image/png;base64,{''.join(png).replace(chr(10), '')}", said))
     return pairs
 
 

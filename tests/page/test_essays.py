@@ -54,7 +54,9 @@ def met(path: Path) -> dict:
             pictures = [1 for one in seen if "image/png" in one.get("data", {}) or DRAWN.search(html_of(one))]
             tables = [html for one in seen if "<table" in (html := html_of(one))]
             page["tables"] += len(tables)
-            rows = [len(re.findall("<t[dh]", row)) for html in tables for row in re.findall("<tr.*?</tr>", html, re.DOTALL)]
+            rows = [
+                len(re.findall("<t[dh]", row)) for html in tables for row in re.findall("<tr.*?</tr>", html, re.DOTALL)
+            ]
         page["columns"] = max([page["columns"], *rows])
         if pictures and page["first"] is None:
             page["first"] = page["words"]
@@ -72,7 +74,9 @@ def test_an_essay_is_short_and_drawn(path):
 
 def card(path: Path) -> list[list[str]]:
     """The rows of an essay's card, without its head."""
-    said = ["".join(one["data"]["text/plain"]) for *_, outputs in cells(path) for one in outputs if "claims" in html_of(one)]
+    said = [
+        "".join(one["data"]["text/plain"]) for *_, outputs in cells(path) for one in outputs if "claims" in html_of(one)
+    ]
     [text] = [text for text in said if text.startswith("the paper's claim")]
     return [row.split(" | ") for row in text.splitlines()[1:]]
 
@@ -80,7 +84,10 @@ def card(path: Path) -> list[list[str]]:
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_the_numbers_of_a_card_stand_in_its_record(path):
     outputs = [one for *_, each in cells(path) for one in each]
-    text = " ".join("".join(one.get("text", "")) + "".join(one.get("data", {}).get("text/plain", "")) + html_of(one) for one in outputs)
+    text = " ".join(
+        "".join(one.get("text", "")) + "".join(one.get("data", {}).get("text/plain", "")) + html_of(one)
+        for one in outputs
+    )
     recorded = {float(number) for number in NUMBER.findall(text)}
     rounded = {digits: {round(number, digits) for number in recorded} for digits in range(4)}
     for row in card(ROOT / "book" / path.name):

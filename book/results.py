@@ -1,0 +1,198 @@
+"""Directives that read the executed pages when the book is built, so that what they show is what the pages say.
+
+{results}    every claim and every printed value that is held against a measurement, with its verdict, as one table to filter
+{inventory}  every table and figure of the five papers, and what became of it
+{status}     what each page was made with: its live check, how long it replays, the versions of what it stands on
+"""
+
+import csv
+import json
+import re
+from base64 import b64decode
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from bs4 import BeautifulSoup
+from docutils import nodes
+from docutils.parsers.rst import Directive
+
+ROOT = Path(__file__).resolve().parent.parent
+PICTURES = ROOT / "_build" / "pictures"
+PAPERS = {
+    "01": "SePer",
+    "02": "SePer",
+    "03": "eRAG",
+    "04": "DENSE",
+    "05": "DENSE",
+    "06": "ECoRAG",
+    "07": "MoI",
+    "08": "MoI",
+}
+COLUMNS = ("paper", "what", "printed", "here", "n", "verdict", "page")
+CARD = ("the paper's claim", "printed", "here", "verdict")
+COMPARED = ("value [low, high]", "n", "published", "verdict")
+LIBRARIES = ("torch", "transformers", "sentence-transformers", "numpy", "scipy", "pandas", "statsmodels", "ir-measures")
+CHECKED = re.compile(
+    r"\d+ of \d+ recorded calls computed again: \d+ tokens within 0\.02 nat each(?:,\s+\d+ greedy replies reproduced)?\."
+)
+SCRIPT = """
+const table = document.querySelector("table.results"), rows = [...table.tBodies[0].rows], form = document.querySelector("form.results");
+const filter = () => { let left = 0; const [paper, verdict, word] = ["paper", "verdict", "word"].map(name => form.elements[name].value);
+  for (const row of rows) { const shown = (!paper || row.cells[0].textContent === paper)
+      && (!verdict || row.cells[5].textContent === verdict)
+      && row.textContent.toLowerCase().includes(word.toLowerCase()); row.hidden = !shown; left += shown; }
+  form.querySelector("output").textContent = left + " of " + rows.length + " rows"; };
+form.addEventListener("input", filter); form.addEventListener("submit", event => event.preventDefault()); filter();
+"""
+
+
+def pages() -> Iterator[tuple[str, dict]]:
+    """(name below book/, notebook) of every executed page, essays first."""
+    for path in [*sorted((ROOT / "book").glob("[0-9]*.ipynb")), *sorted((ROOT / "book/record").glob("[0-9]*.ipynb"))]:
+        yield path.relative_to(ROOT / "book").with_suffix("").as_posix(), json.loads(path.read_text(encoding="utf-8"))
+
+
+def outputs(page: dict, kind: str) -> list[str]:
+    """The outputs of a page of one kind, "text/html" or "stream"."""
+    every = [output for cell in page["cells"] for output in cell.get("outputs", [])]
+    return [
+        "".join(one.get("text") or one["data"][kind])
+        for one in every
+        if kind in (one["output_type"], *one.get("data", {}))
+    ]
+
+
+def compared() -> list[tuple[str, ...]]:
+    """A row of COLUMNS for each claim of a card and each row of a comparison table."""
+    rows = []
+    for name, page in pages():
+        paper = PAPERS.get(Path(name).name[:2])
+        for shown in (
+            BeautifulSoup(html, "html.parser").table for html in outputs(page, "text/html") if "<table" in html
+        ):
+            head = [cell.get_text(strip=True) for cell in shown.thead.find_all("th")] if shown and shown.thead else []
+            for row in shown.tbody.find_all("tr") if {*CARD} <= {*head} or {*COMPARED} <= {*head} else ():
+                cell = dict(
+                    zip(head, (one.get_text(" ", strip=True) for one in row.find_all(["td", "th"])), strict=False)
+                )
+                if {*CARD} <= {*head}:
+                    here, _, n = cell["here"].partition(", n = ")
+                    rows.append((paper, cell[CARD[0]], cell["printed"], here, n, cell["verdict"], name))
+                elif cell["published"] != "not printed":
+                    rows.append(
+                        (paper, cell[""], cell["published"], cell[COMPARED[0]], cell["n"], cell["verdict"], name)
+                    )
+    return rows
+
+
+def results_html() -> str:
+    rows = compared()
+    options = {"paper": list(dict.fromkeys(PAPERS.values())), "verdict": sorted({row[5] for row in rows})}
+    form = "".join(
+        f'<label>{name} <select name="{name}">{chosen(every)}</select></label> ' for name, every in options.items()
+    )
+    form = f'<form class="results">{form}<label>with the words <input name="word" type="search"></label> <output></output></form>'
+    body = ""
+    for *cells, name in rows:
+        link = f'<a href="{name}.html">{"record" if name.startswith("record/") else "essay"}</a>'
+        body += f"<tr>{''.join(f'<td>{escape(str(one))}</td>' for one in cells)}<td>{link}</td></tr>"
+    return f"{form}{table(COLUMNS, body, 'results claims')}<script>{{{SCRIPT}}}</script>"
+
+
+def chosen(names: list[str]) -> str:
+    """The options of a list to choose from, all of them first."""
+    return '<option value="">all</option>' + "".join(f"<option>{escape(name)}</option>" for name in names)
+
+
+def table(head: tuple[str, ...], body: str, kind: str = "claims") -> str:
+    titles = "".join(f'<th scope="col">{title}</th>' for title in head)
+    return f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def inventory_html() -> str:
+    titles, body = dict(zip(map(str.lower, PAPERS.values()), PAPERS.values(), strict=True)), ""
+    for path in sorted((ROOT / "data/published").glob("*_items.csv")):
+        with path.open(encoding="utf-8") as stream:
+            for row in csv.DictReader(stream):
+                said = (
+                    titles[path.stem.removesuffix("_items")],
+                    row["item"],
+                    row["part"] or row["caption"],
+                    row["status"],
+                    row["reason"],
+                )
+                body += f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in said)}</tr>"
+    return table(("paper", "item", "what", "status", "how, or why not"), body)
+
+
+def status_html() -> str:
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8") + (ROOT / "Makefile").read_text(
+        encoding="utf-8"
+    ).replace(":= ", "\n")
+    pins = {name: re.search(rf"^{name}==([\w.]+)", lock, flags=re.MULTILINE) for name in LIBRARIES}
+    replay = ROOT / "benchmarks/replay.json"
+    times, body = (
+        json.loads(replay.read_text(encoding="utf-8")) if replay.exists() else {"seconds": {}, "machine": ""},
+        "",
+    )
+    for name, page in pages():
+        checks = [" ".join(found.split()) for text in outputs(page, "stream") for found in CHECKED.findall(text)]
+        seconds = f"{times['seconds'][name]:.0f} s" if name in times["seconds"] else "–"
+        link = f'<a href="{name}.html">{name}</a>'
+        body += f"<tr><td>{link}</td><td>{seconds}</td><td>{escape(' '.join(checks)) or '–'}</td></tr>"
+    made = ", ".join(f"{name} {pin[1]}" for name, pin in pins.items() if pin)
+    return f"<p>Python 3.11, {made}. {escape(times['machine'])}</p>" + table(("page", "replay", "live check"), body)
+
+
+def figure_of(page: dict, name: str) -> tuple[bytes, str]:
+    """The picture and the alternative text of the cell that names its figure so; KeyError if there is none."""
+    for cell in page["cells"]:
+        shown = cell["metadata"].get("mystnb", {})
+        if shown.get("figure", {}).get("name") == name:
+            [png] = [one["data"]["image/png"] for one in cell["outputs"] if "image/png" in one.get("data", {})]
+            return b64decode("".join(png)), shown["image"]["alt"]
+    raise KeyError(name)
+
+
+class Picture(Directive):
+    required_arguments, has_content = 2, True
+
+    def run(self):
+        notebook, name = self.arguments
+        png, alt = figure_of(dict(pages())[notebook], name)
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        PICTURES.joinpath(f"{name}.png").write_bytes(png)
+        figure = nodes.figure("", nodes.image(uri=f"/{PICTURES.relative_to(ROOT).as_posix()}/{name}.png", alt=alt))
+        words, problems = self.state.inline_text(" ".join(self.content), self.lineno)
+        figure += nodes.caption("", "", *words)
+        return [figure, *problems]
+
+
+class Results(Directive):
+    def run(self):
+        return [nodes.raw("", results_html(), format="html")]
+
+
+class Inventory(Directive):
+    def run(self):
+        return [nodes.raw("", inventory_html(), format="html")]
+
+
+class Status(Directive):
+    def run(self):
+        return [nodes.raw("", status_html(), format="html")]
+
+
+def read_again(app, env, names):
+    """What they show changes with other files than their own."""
+    names.extend({"book/intro", "book/results", "book/status"} & env.found_docs - {*names})
+
+
+def setup(app):
+    app.add_directive("results", Results)
+    app.add_directive("inventory", Inventory)
+    app.add_directive("picture", Picture)
+    app.add_directive("status", Status)
+    app.connect("env-before-read-docs", read_again)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

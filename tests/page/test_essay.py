@@ -1,0 +1,103 @@
+"""What essays are furnished with: the card of claims, its picture, diagrams, replies as dots; and the pages made of other pages."""
+
+import json
+from types import SimpleNamespace
+
+import matplotlib
+import pytest
+
+matplotlib.use("Agg")
+
+from book import essay, results
+from rag_utils.page import report
+
+FOUND = SimpleNamespace(value=0.12, low=0.05, high=0.2, n=40)
+SAYS = report.Verdict("same direction", "another model")
+
+
+def claim(words="a < b", measured=FOUND, **other):
+    rest = {"section": "here", "record": "record/x.html#there", "printed": "by 0.3", "aim": 0.3, "limits": "one set"}
+    verdict = SAYS if measured else report.Verdict("not run here", "no model")
+    return essay.Claim(claim=words, measured=measured, verdict=verdict, **rest | other)
+
+
+def test_a_card_says_the_same_in_text_and_in_html():
+    card = essay.card([claim(), claim("c", None, aim=None)])
+    assert repr(card).splitlines()[1:] == [
+        "a < b | by 0.3 | 0.12 [0.05, 0.20], n = 40 | same direction | one set",
+        "c | by 0.3 | not run | not run here | one set",
+    ]
+    html = card._repr_html_()
+    assert '<a href="#here">a &lt; b</a>' in html and '<a href="record/x.html#there">same direction</a>' in html
+
+
+def test_a_card_holds_one_to_five_claims_each_once():
+    for wrong, said in (
+        ([], "claims"),
+        ([claim(), claim()], "claims"),
+        ([claim(str(n)) for n in range(6)], "at most five claims, got 6"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            essay.card(wrong)
+
+
+def test_the_picture_of_a_card_shows_what_was_run_and_what_is_printed():
+    ax = essay.forest(
+        [claim(), claim("c", None), claim("d", aim=None)], ["one", "two", "three"], quantity="gap", unit="-1 to 1"
+    )
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["one", "three"]
+    diamonds = [line.get_xydata().tolist() for line in ax.get_lines() if line.get_marker() == "D"]
+    assert diamonds == [[[0.3, 0]]]
+
+
+def test_a_diagram_has_its_boxes_and_arrows():
+    ax = essay.flow({"a": (0, 0, "text"), "b": (1, 0, "model")}, [("a", "b", "then")])
+    assert {text.get_text() for text in ax.texts} >= {"a", "b", "then"}
+    with pytest.raises(ValueError, match="kind of a box"):
+        essay.flow({"a": (0, 0, "cloud")}, [])
+    with pytest.raises(KeyError):
+        essay.flow({"a": (0, 0, "text")}, [("a", "z")])
+
+
+def test_replies_are_one_dot_each():
+    ax = essay.replies({"nothing": [("1830", 3, "other")], "passage": [("1829", 2, "right"), ("1729", 1, "lent")]})
+    dots = {
+        (line.get_marker(), y): len(x) for line in ax.get_lines() for x, y in [(line.get_xdata(), line.get_ydata()[0])]
+    }
+    assert dots == {("s", 0): 3, ("o", 1): 2, ("^", 1): 1}
+    with pytest.raises(ValueError, match="kind of a reply"):
+        essay.replies({"x": [("1829", 1, "wrong")]})
+
+
+def test_a_moving_picture_is_whole_in_the_page():
+    moving = essay.Moving("weights", {}, shown="as text")
+    html = moving._repr_html_()
+    assert repr(moving) == "as text" and "<svg" in html and "<script>" in html
+    assert "http" not in html and "NUMBERS" not in html
+
+
+def test_results_are_read_from_cards_and_comparison_tables(tmp_path, monkeypatch):
+    compared = report.comparison_table([
+        report.Comparison("A, tau", estimate=FOUND, unparsed=None, published=0.5, verdict=SAYS),
+        report.Comparison("B, tau", estimate=FOUND, unparsed=None, published=None, verdict=None),
+    ])  # fmt: skip
+    html = [
+        essay.card([claim()])._repr_html_(),
+        compared._repr_html_(),
+        "<table><tbody><tr><td>1</td></tr></tbody></table>",
+    ]
+    cells = [{"outputs": [{"output_type": "display_data", "data": {"text/html": [each]}}]} for each in html]
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book/03_x.ipynb").write_text(json.dumps({"cells": cells}))
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    assert results.compared() == [
+        ("eRAG", "a < b", "by 0.3", "0.12 [0.05, 0.20]", "40", "same direction", "03_x"),
+        ("eRAG", "A, tau", "0.50", "0.12 [0.05, 0.20]", "40", "same direction", "03_x"),
+    ]
+    assert results.results_html().count("<tr>") == 3
+
+
+def test_the_inventory_and_the_status_hold_what_is_there():
+    assert results.inventory_html().count("<tr>") > 100
+    status = results.status_html()
+    assert "torch 2.13.0" in status and "recorded calls computed again" in status
