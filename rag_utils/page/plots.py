@@ -31,7 +31,7 @@ CONDITIONS = {
     "hard negative": (VERMILLION, "s"),
     "random passage": (PURPLE, "v"),
     "retrieved": (GREEN, "D"),
-    "full context": (BROWN, "P"),
+    "full context": (BLACK, "P"),
 }
 METHODS = {
     "human": (BLACK, "*"),
