@@ -99,6 +99,7 @@ def forest(claims: Sequence[Claim], short: Sequence[str], *, quantity: str, unit
     ax.axvline(0, **plots.DASHES)
     axis = {"quantity": quantity, "unit": unit, "better": "neither", "rows": "claim"}
     plots.dot_interval(ax, [each.measured for each, _ in pairs], [words for _, words in pairs], **axis)
+    ax.locator_params(axis="x", nbins=6)
     for row, (each, _) in enumerate(pairs):
         if each.aim is not None:
             ax.plot(
