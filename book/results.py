@@ -19,6 +19,7 @@ from docutils.parsers.rst import Directive
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "_build" / "pictures"
+WIDE = 850  # pixels of a figure whose type is too small on a phone unless it may be wider than the page
 PAPERS = {
     "01": "SePer",
     "02": "SePer",
@@ -163,7 +164,9 @@ class Picture(Directive):
         png, alt = figure_of(dict(pages())[notebook], name)
         PICTURES.mkdir(parents=True, exist_ok=True)
         PICTURES.joinpath(f"{name}.png").write_bytes(png)
-        figure = nodes.figure("", nodes.image(uri=f"/{PICTURES.relative_to(ROOT).as_posix()}/{name}.png", alt=alt))
+        wide = ["wide"] if int.from_bytes(png[16:20], "big") > WIDE else []
+        image = nodes.image(uri=f"/{PICTURES.relative_to(ROOT).as_posix()}/{name}.png", alt=alt, classes=wide)
+        figure = nodes.figure("", image)
         words, problems = self.state.inline_text(" ".join(self.content), self.lineno)
         figure += nodes.caption("", "", *words)
         return [figure, *problems]

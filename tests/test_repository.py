@@ -17,7 +17,7 @@ from rag_utils.base import sealed
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").rglob("[0-9]*.ipynb"))
 PUBLISHED = sorted((ROOT / "book").rglob("[0-9]*.ipynb"))
-MAX_CELL_LINES, MAX_FOLDED_LINES = 20, 60
+MAX_CELL_LINES, MAX_FOLDED_LINES = 20, 80
 FOLDED = {"hide-input", "hide-cell"}
 MAX_BYTES = 5_000_000
 
