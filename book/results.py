@@ -58,9 +58,9 @@ def outputs(page: dict, kind: str) -> list[str]:
     """The outputs of a page of one kind, "text/html" or "stream"."""
     every = [output for cell in page["cells"] for output in cell.get("outputs", [])]
     return [
-        "".join(one.get("text") or one["data"][kind])
-        for one in every
-        if kind in (one["output_type"], *one.get("data", {}))
+        "".join(output.get("text") or output["data"][kind])
+        for output in every
+        if kind in (output["output_type"], *output.get("data", {}))
     ]
 
 
@@ -75,7 +75,7 @@ def compared() -> list[tuple[str, ...]]:
             head = [cell.get_text(strip=True) for cell in shown.thead.find_all("th")] if shown and shown.thead else []
             for row in shown.tbody.find_all("tr") if {*CARD} <= {*head} or {*COMPARED} <= {*head} else ():
                 cell = dict(
-                    zip(head, (one.get_text(" ", strip=True) for one in row.find_all(["td", "th"])), strict=False)
+                    zip(head, (part.get_text(" ", strip=True) for part in row.find_all(["td", "th"])), strict=False)
                 )
                 if {*CARD} <= {*head}:
                     here, _, n = cell["here"].partition(", n = ")
@@ -97,7 +97,7 @@ def results_html() -> str:
     body = ""
     for *cells, name in rows:
         link = f'<a href="{name}.html">{"record" if name.startswith("record/") else "essay"}</a>'
-        body += f"<tr>{''.join(f'<td>{escape(str(one))}</td>' for one in cells)}<td>{link}</td></tr>"
+        body += f"<tr>{''.join(f'<td>{escape(str(words))}</td>' for words in cells)}<td>{link}</td></tr>"
     return f"{form}{table(COLUMNS, body, 'results claims')}<script>{{{SCRIPT}}}</script>"
 
 
@@ -123,7 +123,7 @@ def inventory_html() -> str:
                     row["status"],
                     row["reason"],
                 )
-                body += f"<tr>{''.join(f'<td>{escape(one)}</td>' for one in said)}</tr>"
+                body += f"<tr>{''.join(f'<td>{escape(words)}</td>' for words in said)}</tr>"
     return table(("paper", "item", "what", "status", "how, or why not"), body)
 
 
@@ -138,7 +138,7 @@ def status_html() -> str:
         "",
     )
     for name, page in pages():
-        checks = [" ".join(found.split()) for text in outputs(page, "stream") for found in CHECKED.findall(text)]
+        checks = [" ".join(line.split()) for text in outputs(page, "stream") for line in CHECKED.findall(text)]
         seconds = f"{times['seconds'][name]:.0f} s" if name in times["seconds"] else "–"
         link = f'<a href="{name}.html">{name}</a>'
         body += f"<tr><td>{link}</td><td>{seconds}</td><td>{escape(' '.join(checks)) or '–'}</td></tr>"
@@ -151,7 +151,7 @@ def figure_of(page: dict, name: str) -> tuple[bytes, str]:
     for cell in page["cells"]:
         shown = cell["metadata"].get("mystnb", {})
         if shown.get("figure", {}).get("name") == name:
-            [png] = [one["data"]["image/png"] for one in cell["outputs"] if "image/png" in one.get("data", {})]
+            [png] = [each["data"]["image/png"] for each in cell["outputs"] if "image/png" in each.get("data", {})]
             return b64decode("".join(png)), shown["image"]["alt"]
     raise KeyError(name)
 

@@ -15,6 +15,8 @@ import sys
 import traceback
 from dataclasses import dataclass
 
+import pandas as pd
+
 from rag_utils.page import chapters
 from rag_utils.page import parameters as parameters_of
 
@@ -54,6 +56,7 @@ class Page:
 def outcomes(chapter: str, changes: list[tuple[str, object]]) -> dict[tuple[str, str], Outcome]:
     """(parameter, value as it is written) -> what it did. Also under ("", ""): whether the cells as they are show the page as it is."""
     os.environ.update(ALONE)  # a forked process has none of the threads of its parent
+    pd.reset_option("display")  # as a new kernel has it, whatever another page set in this process
     page, results, waiting = Page(chapter), {}, list(changes)
     for name, value in list(waiting):
         if page.mentions(name) is None:

@@ -31,7 +31,7 @@ CONDITIONS = {
     "hard negative": (VERMILLION, "s"),
     "random passage": (PURPLE, "v"),
     "retrieved": (GREEN, "D"),
-    "full context": (BLACK, "P"),
+    "full context": (BROWN, "P"),
 }
 METHODS = {
     "human": (BLACK, "*"),

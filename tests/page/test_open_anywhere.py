@@ -121,7 +121,8 @@ def test_a_page_that_is_built(address, tmp_path):
     (tmp_path / "references.bib").write_text("", encoding="utf-8")
     shutil.copytree(ROOT / "vendor", tmp_path / "vendor")
     (tmp_path / "book").mkdir()
-    shutil.copy(ROOT / "book" / "launch.py", tmp_path / "book")
+    for extension in config["sphinx"]["local_extensions"]:
+        shutil.copy(ROOT / "book" / f"{extension}.py", tmp_path / "book")
     cells = [nbformat.v4.new_markdown_cell("# A page"), nbformat.v4.new_code_cell("1 + 1")]
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), tmp_path / "book" / "page.ipynb")
