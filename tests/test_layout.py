@@ -28,7 +28,7 @@ MAY = {
     "measures": {"base", "methods", "doors", "engine"},
     "page": {"base", "methods", "engine", "corpora", "doors"},
     "score": {"base", "methods", "doors", "engine", "corpora", "measures", "page"},
-    "experiments": {"base", "methods", "doors", "engine", "corpora", "measures", "page"},
+    "experiments": {"base", "methods", "doors", "engine", "corpora", "measures", "page", "score"},
     "book": {"base", "engine", "page"},
 }
 

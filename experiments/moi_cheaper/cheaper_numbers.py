@@ -11,7 +11,7 @@ from experiments import asking, benchmarks
 from experiments.moi_cheaper.preference import load_student, passage_scores, vectors
 from experiments.orders import companion_passages, lengths
 from experiments.table import FOLDER, kept, table
-from rag_utils import data, judge, kappa, moi, prompts, retrieve
+from rag_utils import data, judge, moi, prompts, retrieve
 from rag_utils.base import checks
 from rag_utils.data import Question
 from rag_utils.engine import tree
@@ -212,33 +212,3 @@ def verdicts() -> pd.DataFrame:
         says.loc[marks.isna().any(axis=1), f"verdict_{system}"] = np.nan
         says[f"judged_{system}"] = (says[f"judge_{system}"] >= judge.THRESHOLD).astype(int)
     return says
-
-
-def kappa_coverage(*, mode, judged, seed) -> pd.DataFrame:
-    """`coverage` of the judge's kappa for ChatGPT, from samples of all answers and of those that all other systems got right."""
-    says, parts = verdicts().dropna(subset="verdict_chatgpt"), []
-    others = says[[f"verdict_{name}" for name in benchmarks.SYSTEM_TITLES if name != "chatgpt"]].min(axis=1)
-    for title, rows in (("all", says[others.notna()]), ("easy", says[others == 1])):
-        part = coverage(rows["verdict_chatgpt"].astype(int), rows["judged_chatgpt"], judged, seed=seed)
-        parts.append(part.assign(id=title + "-" + part["id"], condition=title))
-    return pd.concat(parts, ignore_index=True)
-
-
-def coverage(a, b, n: int, *, times: int = 200, resamples: int = 200, seed: int = 0) -> pd.DataFrame:
-    """How often the two intervals of kappa from n items hold the kappa of all items, of which the n are drawn with replacement.
-
-    returns : one row per sample: id, defined (0 or 1) and, NaN where it is not, bootstrap and asymptotic (0 or 1: the interval holds kappa)
-    """
-    labels, rows, rng = np.column_stack([a, b]), [], np.random.default_rng(seed)
-    truth = kappa.cohen(a, b, resamples=40).kappa.value
-    for number in range(times):
-        drawn = labels[rng.integers(len(labels), size=n)]
-        row = {"id": f"sample-{number}", "defined": 1, "bootstrap": np.nan, "asymptotic": np.nan}
-        try:
-            sample = kappa.cohen(*drawn.T, resamples=resamples, seed=number)
-            ends = {"bootstrap": (sample.kappa.low, sample.kappa.high), "asymptotic": sample.asymptotic}
-            row |= {name: int(low <= truth <= high) for name, (low, high) in ends.items()}
-        except ValueError:
-            row["defined"] = 0
-        rows.append(row)
-    return pd.DataFrame(rows)

@@ -1,6 +1,6 @@
 """A question with its accepted answers and what was retrieved for it, best first: what all formats are brought to."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
@@ -40,6 +40,12 @@ class Record(BaseModel):
     question: Text
     answers: list[Text] = Field(validation_alias=AliasChoices("answers", "golden_answers"))
     passages: list[RecordPassage] = Field(min_length=1)
+
+    @classmethod
+    def of(cls, question: Question, passages: Sequence[Passage]) -> "Record":
+        """The record of a question of one of the book's data sets, shown these passages."""
+        shown = [{"id": each.id, "title": each.title, "text": each.text} for each in passages]
+        return cls(id=question.id, question=question.text, answers=list(question.answers), passages=shown)
 
     def asked(self) -> Question:
         """The question as the measures take it."""

@@ -230,19 +230,8 @@ def test_the_shipped_student_is_the_one_of_the_table():
     assert {name: committed[name] for name in facts} == facts
 
 
-def test_coverage_of_kappa_is_of_all_answers_and_of_easy_ones():
+def test_marks_that_are_missing_are_no_verdicts():
     says = numbers.verdicts()
     marks = says[["judge_gpt4", "verdict_gpt4", "lexical_gpt4"]]
     assert (says["verdict_gpt4"].notna() == marks.notna().all(axis=1)).all()
     assert set(says["judged_gpt4"]) == {0, 1}
-    committed = numbers.kept(numbers.CHAPTER, "kappa_coverage").rows
-    assert committed.groupby("condition").size().to_dict() == {"all": 200, "easy": 200}
-
-
-def test_coverage_counts_samples_in_which_kappa_does_not_exist():
-    rng = np.random.default_rng(0)
-    a = (rng.random(2000) < 0.97).astype(int)
-    b = np.where(rng.random(2000) < 0.97, a, 1 - a)
-    samples = numbers.coverage(a, b, 20, times=40, resamples=40)
-    assert set(samples["defined"]) == {0, 1} and samples.loc[samples["defined"] == 0, "bootstrap"].isna().all()
-    assert samples["id"].is_unique
