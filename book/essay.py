@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
@@ -170,6 +171,34 @@ def replies(rows: dict[str, Sequence[tuple[str, int, str]]], *, ax: Axes | None 
     )
     ax.set_yticks(range(len(rows)), list(rows))
     ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.grid(visible=False)
+    return ax
+
+
+def grid(values: pd.DataFrame, best: Sequence[str] = (), *, ax: Axes | None = None) -> Axes:
+    """Rows seen through several measures: a dot for each value, its area the share of the largest in its column, the number below it.
+
+    values : a column per measure, NaN where it says nothing; blue is above 0, an open orange ring below
+    best   : rows whose names are set in bold
+    """
+    ax = ax or plots.new_axes(0.62 * len(values) + 0.7)
+    for column, name in enumerate(values):
+        largest = values[name].abs().max()
+        for row, value in enumerate(values[name]):
+            if value == value and largest:
+                colours = {"facecolor": RIGHT, "edgecolor": RIGHT} if value > 0 else {"facecolor": "none", "edgecolor": LENT}
+                ax.scatter([column], [row - 0.12], s=240 * abs(value) / largest, linewidth=1.6, zorder=3, **colours)
+            digits = 2 if largest < 2 and (values[name].dropna() % 1).any() else 0
+            words = f"{value:z.{digits}f}" if value == value else "–"
+            ax.text(column, row + 0.24, words, ha="center", va="top", fontsize=8)
+    ax.set(xlim=(-0.6, values.shape[1] - 0.4), ylim=(len(values) - 0.35, -0.6))
+    ax.set_xticks(range(values.shape[1]), list(values))
+    ax.set_yticks(range(len(values)), list(values.index))
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0)
+    for label in ax.get_yticklabels():
+        label.set_fontweight("bold" if label.get_text() in best else "normal")
     ax.spines[:].set_visible(False)
     ax.grid(visible=False)
     return ax

@@ -29,6 +29,7 @@ PAPERS = {
     "06": "ECoRAG",
     "07": "MoI",
     "08": "MoI",
+    "09": "all five",
 }
 COLUMNS = ("paper", "what", "printed", "here", "n", "verdict", "page")
 CARD = ("the paper's claim", "printed", "here", "verdict")

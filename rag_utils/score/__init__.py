@@ -5,12 +5,13 @@ scores = run(records, measures=("seper", "erag"))
 scores.summary(), scores.passages, scores.questions    # data frames
 scores.save("out")                                     # tables, labels for trec_eval, report.html
 compare(scores, run(read("other.jsonl")))
+agreement(scores.passages, ("seper", "erag", "moi"))
 """
 
 from importlib import import_module
 
 WHERE = {"Record": "records", "RecordPassage": "records", "read": "formats", "BadInput": "formats", "Scores": "scores"}
-WHERE |= {"run": "scores", "Settings": "measured", "compare": "paired", "changed": "paired", "judge_check": "trust"}
+WHERE |= {"run": "scores", "Settings": "measured", "agreement": "agree", "compare": "paired", "changed": "paired", "judge_check": "trust"}
 __all__ = sorted(WHERE)
 
 

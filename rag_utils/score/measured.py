@@ -42,7 +42,7 @@ class Settings:
     closed: str = "closed_plain"
     read: str = "read_plain"
     rephrase: str = "dense_rephrase.chat"
-    asker: str | Profile = "embedded-base"  # says passages in other words
+    asker: object = "embedded-base"  # says passages in other words: a profile, or what `lm.load` returns
     judge: str | Profile = "embedded"  # that says whether two answers mean the same
     samples: int = 10
     max_new_tokens: int = 24

@@ -105,7 +105,7 @@ def run(
     refuse(model, measures, settings)
     words, facts = {}, {}
     if "dense" in measures:
-        asker = measured.Once(lm.load(settings.asker, mode=mode))
+        asker = measured.Once(_asker(settings.asker, mode))
         texts = [passage.text for record in records for passage in record.passages[:top]]
         words = measured.other_words(texts, asker, settings)
         facts = {"asker": asker.name, "asker_fingerprint": asker.fingerprint, "asker_asked": asker.counted()}
@@ -138,6 +138,11 @@ def loaded(reader, mode: str):
     from rag_utils.score.readers import load_reader
 
     return load_reader(str(reader), mode=mode)
+
+
+def _asker(asker, mode: str):
+    """The profile's reader; what can be asked already stays what it is."""
+    return asker if hasattr(asker, "generate") else lm.load(asker, mode=mode)
 
 
 def refuse(reader, measures: Sequence[str], settings: Settings) -> None:
