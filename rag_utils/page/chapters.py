@@ -216,9 +216,9 @@ def inputs(chapter: str) -> set[Path]:
     data = {path for path in (ROOT / "data").rglob("*") if path.is_file() and not path.name.startswith(".")}
     for path in sorted(data):
         parts = path.relative_to(ROOT / "data").parts
-        whose = {"results": path.parent.name, "recordings": path.stem, "published": f'"{path.stem.split("_")[0]}_'}
+        whose = {"results": f'"{path.parent.name}"', "recordings": f'"{path.stem}"', "published": f'"{path.stem.split("_")[0]}_'}
         whose["conformance"] = path.name  # which no page reads
-        if parts[0] in whose and whose[parts[0]] != name and whose[parts[0]] not in code:
+        if parts[0] in whose and whose[parts[0]] != f'"{name}"' and whose[parts[0]] not in code:
             data.discard(path)
     timings = {path for path in (ROOT / "benchmarks").glob("*.json") if path.name in code}
     style = {*(ROOT / "rag_utils").rglob("*.mplstyle"), *(ROOT / "book").glob("moving/*.html")}
