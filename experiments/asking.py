@@ -57,9 +57,7 @@ def ending(
     )
 
 
-def ask(
-    reader: LanguageModel, questions: Sequence[Question], prompt: Prompt, *, condition: str, passages=None, **length
-) -> pd.DataFrame:
+def ask(reader: LanguageModel, questions: Sequence[Question], prompt: Prompt, *, condition: str, passages=None, **length) -> pd.DataFrame:
     """The reader's greedy answer to each question and what it is worth.
 
     passages : per question id the passages to show, best first; a question with none is left out. None asks without any
@@ -106,9 +104,7 @@ def intervals(table: pd.DataFrame, metric: str, *, by: Sequence[str] = ("conditi
     return pd.DataFrame(rows).drop(columns="undefined")
 
 
-def differences(
-    table: pd.DataFrame, metric: str, *, against: str = CLOSED, column: str = "condition", seed: int = 0
-) -> pd.DataFrame:
+def differences(table: pd.DataFrame, metric: str, *, against: str = CLOSED, column: str = "condition", seed: int = 0) -> pd.DataFrame:
     """How much each condition adds to the one it is held against, question by question; ValueError for an unknown metric or condition.
 
     returns : index condition; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)

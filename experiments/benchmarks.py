@@ -3,21 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 
-import numpy as np
 import pandas as pd
 
 from rag_utils import answers, data, retrieve
 from rag_utils.base import checks
-from rag_utils.corpora import manifest, rows
+from rag_utils.corpora import manifest
 from rag_utils.data import SYSTEMS, Judged, Passage, Question
 from rag_utils.measures.moi import candidates
 
 OWN = ("hotpotqa", "musique")  # data sets whose questions come with their paragraphs
 # as in SePer, Table 1
 SYSTEM_TITLES = dict(zip(SYSTEMS, ("DPR-FiD", "InstructGPT", "ChatGPT", "GPT-4", "BingChat"), strict=True))
-_KEY_VALUES = rows.fields(ordered_kv_records=rows.Some[list[rows.Text]], key=rows.Text, value=rows.Text)
 
 
 @dataclass(frozen=True)
@@ -105,16 +102,14 @@ def lexical_match(judged: Sequence[Judged]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["id", *(f"{kind}_{name}" for name in SYSTEMS for kind in ("match", "verdict"))])
 
 
-def benchmark_passages(
-    name: str, n: int, size: int, *, seed: int = 0
-) -> tuple[list[Question], dict[str, tuple[Passage, ...]]]:
+def benchmark_passages(name: str, n: int, size: int, *, seed: int = 0) -> tuple[list[Question], dict[str, tuple[Passage, ...]]]:
     """The first questions of a data set and what they are shown: their own paragraphs for HotpotQA, gold and hard negatives for NQ.
 
     returns : questions with `size` passages each in BM25's order. HotpotQA's with more paragraphs of their own are left out, those with
-              fewer get hard negatives too; "kv_retrieval" as `key_values`
+              fewer get hard negatives too; "kv_retrieval" as `data.load_key_values`
     """
     if name == "kv_retrieval":
-        return key_values(n, size, seed=seed)
+        return data.load_key_values(n, size, seed=seed)
     if name == "hotpotqa":
         questions = [question for question in _by_hash(name) if len(retrieve.own_passages(question)) <= size][:n]
         own = filled_up(questions, data.passages(name), size)
@@ -125,23 +120,6 @@ def benchmark_passages(
     run, shown = retrieve.bm25(questions, lambda question: own[question.id], k=size), {}
     for question in questions:
         shown |= candidates([question], run, {passage.id: passage for passage in own[question.id]}, size=size)
-    return questions, shown
-
-
-def key_values(n: int, size: int, *, seed: int = 0) -> tuple[list[Question], dict[str, tuple[Passage, ...]]]:
-    """Key-value retrieval (Liu et al. 2024): the value of a key among `size` keys, each a passage, the wanted one at a random place."""
-    questions, shown = [], {}
-    for number, (where, row) in enumerate(islice(rows.lines(manifest.locate("kv_retrieval")), n)):
-        item = rows.check(_KEY_VALUES, row, where)
-        records = [record for record in item.ordered_kv_records if record[0] != item.key][: size - 1]
-        name = data.question_id(item.key)
-        gold, *others = passages = [
-            Passage(f"{name}-{i}", "", f"Key {key} has the value {value}.")
-            for i, (key, value) in enumerate([(item.key, item.value), *records])
-        ]
-        asked = (f"which value has key {item.key}", (item.value,), "kv_retrieval", (gold,), tuple(others))
-        questions.append(Question(name, *asked))
-        shown[name] = tuple(passages[place] for place in np.random.default_rng([seed, number]).permutation(size))
     return questions, shown
 
 

@@ -154,9 +154,7 @@ def text_of(name: str, rows: pd.DataFrame) -> str:
         many = [value for value in words if " " in value or not re.search(r"\d", value)]
         wrong = "text" in kinds or (column == "id" and any(" " in value for value in words))
         if wrong or _kind(column) != "label" or (column != "id" and len(many) > MOST):
-            raise TableError(
-                f"column {column!r:.40} of {name} holds texts; only ids, short labels and numbers are kept"
-            )
+            raise TableError(f"column {column!r:.40} of {name} holds texts; only ids, short labels and numbers are kept")
         if column != "id" and len(kinds) > 1:
             raise TableError(f"column {column!r} of {name} mixes {' and '.join(sorted(kinds))}")
     key = [column for column in KEY if column in rows]

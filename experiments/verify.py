@@ -58,8 +58,7 @@ def differences(computed: pd.DataFrame, kept: Kept, *, few: bool) -> list[str]:
         return [f"the columns are {list(computed)}, kept are {list(kept.rows)}"] * len(computed)
     key = [column for column in tables.KEY if column in computed]
     ours, theirs = (
-        {" ".join(f"{row[column]}" for column in key): row for row in rows.to_dict("records")}
-        for rows in (computed, kept.rows)
+        {" ".join(f"{row[column]}" for column in key): row for row in rows.to_dict("records")} for rows in (computed, kept.rows)
     )
     ids = set(computed["id"])
     wrong = [f"{place} is not kept" for place in ours if place not in theirs]

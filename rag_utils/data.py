@@ -9,15 +9,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
+
+import numpy as np
 
 from rag_utils.base import checks
 from rag_utils.corpora import companion
 from rag_utils.corpora.manifest import DataError, locate
-from rag_utils.corpora.rows import AnyText, Row, Some, Text, checked, fields, items, lines, once
+from rag_utils.corpora.rows import AnyText, Row, Some, Text, check, checked, fields, items, lines, once
 from rag_utils.corpora.sentences import split_sentences
 
 SYSTEMS = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")  # of EVOUNA
 JUDGED = ("evouna_nq", "evouna_tq")
+_KEY_VALUES = fields(ordered_kv_records=Some[list[Text]], key=Text, value=Text)
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,23 @@ def load_judged(name: str = "evouna_nq") -> list[Judged]:
 def load_contrast() -> list[Contrast]:
     """The companion's pairs of answers for a judge, in the order of the file; raises as `load`."""
     return [Contrast(**row) for row in table("companion_contrast")]
+
+
+def load_key_values(n: int, size: int, *, seed: int = 0) -> tuple[list[Question], dict[str, tuple[Passage, ...]]]:
+    """Key-value retrieval (Liu et al. 2024): the value of a key among `size` keys, each a passage, the wanted one at a random place."""
+    questions, shown = [], {}
+    for number, (where, row) in enumerate(islice(lines(locate("kv_retrieval")), n)):
+        item = check(_KEY_VALUES, row, where)
+        records = [record for record in item.ordered_kv_records if record[0] != item.key][: size - 1]
+        name = question_id(item.key)
+        gold, *others = passages = [
+            Passage(f"{name}-{i}", "", f"Key {key} has the value {value}.")
+            for i, (key, value) in enumerate([(item.key, item.value), *records])
+        ]
+        asked = (f"which value has key {item.key}", (item.value,), "kv_retrieval", (gold,), tuple(others))
+        questions.append(Question(name, *asked))
+        shown[name] = tuple(passages[place] for place in np.random.default_rng([seed, number]).permutation(size))
+    return questions, shown
 
 
 def passages(name: str) -> list[Passage]:

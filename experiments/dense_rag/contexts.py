@@ -71,9 +71,7 @@ def _numbered(chunks: Mapping[str, Iterable[Sequence[str]]]) -> list[Passage]:
     ]
 
 
-def supplies(
-    questions: Sequence[Question], chunks: retrieve.Pool, *, k: int, encode: retrieve.Encoder, reserve: int = 20
-) -> list[Supply]:
+def supplies(questions: Sequence[Question], chunks: retrieve.Pool, *, k: int, encode: retrieve.Encoder, reserve: int = 20) -> list[Supply]:
     """The nearest chunks of each question, by the cosine of embeddings of title and text.
 
     k, reserve : chunks to begin with, and chunks that may be used at all, the k among them; where there are fewer, all

@@ -51,15 +51,12 @@ def areas(table: pd.DataFrame, *, measures: Mapping[str, str], score="exact_matc
     """
     varies = table[score].nunique() > 1
     cells = [
-        [area_interval(table[column], table[score], area=area, **how) if varies else None for area in AREAS]
-        for column in measures.values()
+        [area_interval(table[column], table[score], area=area, **how) if varies else None for area in AREAS] for column in measures.values()
     ]
     return pd.DataFrame(cells, index=list(measures), columns=list(AREAS), dtype=object)
 
 
-def ahead(
-    table: pd.DataFrame, *, first, others: Mapping[str, str], score="exact_match", groups=None, areas=AREAS, **how
-) -> pd.DataFrame:
+def ahead(table: pd.DataFrame, *, first, others: Mapping[str, str], score="exact_match", groups=None, areas=AREAS, **how) -> pd.DataFrame:
     """The column first minus each other measure, in AUROC and AURAC, on the same questions.
 
     table   : one row per question, or several data sets below one another with a column `groups` that names them

@@ -116,8 +116,7 @@ def shortened_documents(room: int, count_tokens: Callable[[str], int]) -> Compre
 def extractive(score: Score, *, keep: int = ecorag.LIMIT) -> Compressor:
     """The best `keep` sentences by a score, all where there are fewer: RECOMP's extractive compressor, or a reranker of sentences."""
     return lambda questions, passages: {
-        name: [sentence.text for sentence in own[:keep]]
-        for name, own in ecorag.ranked(questions, passages, score).items()
+        name: [sentence.text for sentence in own[:keep]] for name, own in ecorag.ranked(questions, passages, score).items()
     }
 
 

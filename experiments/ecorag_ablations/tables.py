@@ -43,6 +43,7 @@ ADAPTIVE = {  # name -> its score, and the folder of the evaluator that says whe
     "ECoRAG all weights": ("evidentiality all weights", "whole"),
     "answerability all weights": ("answerability all weights", "whole"),
 }
+BUDGETED = {"Selective-Context": compressors.informative_sentences, "LongLLMLingua": compressors.likely_documents}  # as ECoRAG keeps
 LABELS = {
     "labels": {"dataset": "companion", "questions": 87, "passages": 5},
     "labels_nq": {"dataset": "nq", "questions": 128, "passages": 5},
@@ -105,9 +106,7 @@ def labelled(reader: LanguageModel, questions: Sequence[Question], passages: Ret
     return table
 
 
-def alignment(
-    questions: Sequence[Question], passages: Retrieved, scores: Mapping[str, Score], *, whole: bool = False
-) -> pd.DataFrame:
+def alignment(questions: Sequence[Question], passages: Retrieved, scores: Mapping[str, Score], *, whole: bool = False) -> pd.DataFrame:
     """How high each score puts what people marked: NDCG of the sentences, or of whole passages by their best sentence.
 
     whole   : rank passages, for a source that marks no sentences
@@ -233,9 +232,10 @@ def beliefs(*, mode, profile, sample, shown, prompts, sizes, draws, few=None) ->
     """
     questions, passages, facts = drawn(sample)
     score, reader = named_scores(), asking.reader(profile, mode, CHAPTER)
-    kept = {name: compressor(name, score, **sizes)(questions, passages) for name in shown if name != "random"}
+    kept = {name: compressor(name, score, **sizes)(questions, passages) for name in shown if name not in ("random", *BUDGETED)}
+    budget = tokens(reader, kept["ECoRAG"]) if "ECoRAG" in kept else {}
+    kept |= {name: BUDGETED[name](reader, budget)(questions, passages) for name in shown if name in BUDGETED}
     if "random" in shown:
-        budget = tokens(reader, kept["ECoRAG"])
         kept["random"] = compressors.at_random(budget, reader.count_tokens, seed=draws["seed"])(questions, passages)
     believed = unseen_questions(draws["questions"])[:few]
     asked = seper.prompts_of(reader, believed, {CLOSED: None} | {name: kept[name] for name in shown}, **_forms(prompts))

@@ -41,9 +41,7 @@ def _varied(*columns: pd.Series) -> bool:
     return all(column.notna().all() and column.nunique() > 1 for column in columns)
 
 
-def ahead(
-    paired: pd.DataFrame, *, metrics: Sequence[str] = ("P", "Success"), resamples: int = 2000, seed: int = 0
-) -> pd.DataFrame:
+def ahead(paired: pd.DataFrame, *, metrics: Sequence[str] = ("P", "Success"), resamples: int = 2000, seed: int = 0) -> pd.DataFrame:
     """How much closer eRAG's labels are to the reader's score than each other annotation, by Kendall's tau, questions paired.
 
     returns : columns condition, metric, annotation (the other one), value, low, high, n, p_value, p_holm (adjusted for all rows); pairs of

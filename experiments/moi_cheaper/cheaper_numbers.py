@@ -78,9 +78,7 @@ def by_score(scores: pd.DataFrame) -> pd.DataFrame:
     return each.agg(lambda part: measure.label(moi.rerank(part))).rename("order").reset_index()
 
 
-def tokens_read(
-    reader: LanguageModel, questions: Sequence[Question], shown: Shown, sets: Sets, *, prompt: Prompt
-) -> pd.DataFrame:
+def tokens_read(reader: LanguageModel, questions: Sequence[Question], shown: Shown, sets: Sets, *, prompt: Prompt) -> pd.DataFrame:
     """What reading the orders of each set costs, without running the model; the paper does not say what a cost is.
 
     returns : columns id, condition (the set), calls (orders), tokens (of all calls, each read from its beginning) and distinct (tokens

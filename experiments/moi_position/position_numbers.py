@@ -37,9 +37,7 @@ def spread(questions: Sequence[Question], n: int) -> list[Question]:
     return list(questions[:: max(1, len(questions) // n)][:n])
 
 
-def orders_read(
-    *, mode, profile, prompt, dataset, questions, orders, max_new_tokens=None, few=None
-) -> tuple[pd.DataFrame, dict]:
+def orders_read(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens=None, few=None) -> tuple[pd.DataFrame, dict]:
     """Saliencies of each passage alone and of pruned random orders and, with `max_new_tokens`, the answers to each method's order.
 
     dataset : as in `benchmarks.benchmark_passages`, with the number of questions; "companion" with {type: number} and, for fewer, "spread"

@@ -58,9 +58,7 @@ def sequential(reader: LanguageModel, questions: Sequence[Question], shown: Show
     return {name: [[*order, *(p for p in range(size) if p not in order)]] for name, order in chosen.items()}
 
 
-def listwise(
-    asker: LanguageModel, questions: Sequence[Question], shown: Shown, orders: Orders, *, prompt: Prompt
-) -> pd.DataFrame:
+def listwise(asker: LanguageModel, questions: Sequence[Question], shown: Shown, orders: Orders, *, prompt: Prompt) -> pd.DataFrame:
     """The rankings that a model writes when it is shown the passages with numbers, in each of the orders.
 
     prompt  : with the slots question and passages

@@ -91,9 +91,7 @@ def correlations(
     return {title: correlation(kept[column], kept["worth"], **options) for title, column in changing.items()}
 
 
-def gaps(
-    kept: pd.DataFrame, best: str = "SePer soft", methods: Mapping[str, str] = METHODS, *, seed: int = 0
-) -> pd.DataFrame:
+def gaps(kept: pd.DataFrame, best: str = "SePer soft", methods: Mapping[str, str] = METHODS, *, seed: int = 0) -> pd.DataFrame:
     """How much better one measure goes with the worth than each of the others does, on the same rows.
 
     best    : title of the measure that the others are held against

@@ -71,9 +71,7 @@ def _under(values: np.ndarray, replies: Sequence[Generation], kernel: np.ndarray
     return scores | {"possible": float(possible.mean()), "change": float(raised[possible].mean())}
 
 
-def warp(
-    logits: torch.Tensor, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
-) -> torch.Tensor:
+def warp(logits: torch.Tensor, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None) -> torch.Tensor:
     """Logits, (n, vocabulary), divided by the temperature, -inf for all but the top_k likeliest tokens, and of those all but the likeliest
     that hold top_p. Tokens as likely as the last of the top_k are kept too, and so is the token with which the sum reaches top_p.
 
@@ -102,9 +100,7 @@ def log_likelihoods(reader: LanguageModel, asked: Mapping, drawn: Drawn, **how) 
     return {case: np.array([value[key] for key in own], dtype=float) for case, own in keys.items()}
 
 
-def by_judge(
-    asker: LanguageModel, questions: Sequence[Question], drawn: Drawn, agreed: Agreed, prompt: Prompt
-) -> pd.DataFrame:
+def by_judge(asker: LanguageModel, questions: Sequence[Question], drawn: Drawn, agreed: Agreed, prompt: Prompt) -> pd.DataFrame:
     """SePer by other judges of whether a sample means the answer, and with two sentences of the paper taken at their word.
 
     agreed  : makes the clusters, and is the judge of soft_judge, soft_literal and hard_every; prompt: as in `compared.asked_judge`
@@ -121,10 +117,7 @@ def by_judge(
     cosines = (retrieve.encoder()([*texts]) * retrieve.encoder()([*answers])).sum(axis=1)
     verdicts = {"containing": [contains_answer(text, [answer]) for _, text, answer in pairs]}
     verdicts |= {"cosine": cosines.clip(0, 1), "lm": said_yes(asker, asked)}
-    of = {
-        name: {(about.id, text): value for (about, text, _), value in zip(pairs, v, strict=True)}
-        for name, v in verdicts.items()
-    }
+    of = {name: {(about.id, text): value for (about, text, _), value in zip(pairs, v, strict=True)} for name, v in verdicts.items()}
     for case, own in drawn.items():
         (kernel, alike), whole = agreed[case], np.array([reply.log_likelihood for reply in own])
         clusters, _ = meanings(kernel, alike)

@@ -21,25 +21,17 @@ class Options:
     run: Annotated[Path | None, typer.Argument(help="JSON lines, a TREC run, ragas or Ragnarök records.")] = None
     questions: Annotated[Path | None, typer.Option(help="BEIR's queries.jsonl, with answers where known.")] = None
     passages: Annotated[Path | None, typer.Option(help="BEIR's corpus.jsonl, for a TREC run.")] = None
-    measures: Annotated[str, typer.Option(help="Of seper, seper-hard, seper-shares, erag, dense, ecorag, moi.")] = (
-        "seper,erag"
-    )
-    reader: Annotated[str, typer.Option(help="A profile, a folder of weights, or the address of a server.")] = (
-        "embedded"
-    )
+    measures: Annotated[str, typer.Option(help="Of seper, seper-hard, seper-shares, erag, dense, ecorag, moi.")] = "seper,erag"
+    reader: Annotated[str, typer.Option(help="A profile, a folder of weights, or the address of a server.")] = "embedded"
     adapter: Annotated[Path | None, typer.Option(help="A folder with a LoRA adapter for the reader's weights.")] = None
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None
     closed_prompt: Annotated[str, typer.Option(help="A prompt's name or file: without passages.")] = "closed_plain"
     read_prompt: Annotated[str, typer.Option(help="A prompt's name or file: with passages.")] = "read_plain"
-    against: Annotated[Path | None, typer.Option(help="A second run on the same questions, or the folder of one.")] = (
-        None
-    )
+    against: Annotated[Path | None, typer.Option(help="A second run on the same questions, or the folder of one.")] = None
     top: Annotated[int, typer.Option(help="How many passages of each question to look at.")] = 10
     seed: Annotated[int, typer.Option(help="Of the samples and of the orders.")] = 0
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out instead of stopping.")] = False
-    plan: Annotated[bool, typer.Option("--plan", help="Print calls, tokens, minutes and memory; measure nothing.")] = (
-        False
-    )
+    plan: Annotated[bool, typer.Option("--plan", help="Print calls, tokens, minutes and memory; measure nothing.")] = False
     judge_check: Annotated[Path | None, typer.Option(help="Your labels: question, answers, response, right.")] = None
     out: Annotated[Path | None, typer.Option(help="The folder for tables and report; by default RUN_scores.")] = None
 

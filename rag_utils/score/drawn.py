@@ -75,10 +75,7 @@ def ruler(axis: tuple[float, float], digits: int) -> Element:
     """The ends and the middle of the axis above the rows of `interval`."""
     at, places = _scale(axis, 8, 172), (axis[0], (axis[0] + axis[1]) / 2, axis[1])
     anchors = ("start", "middle", "end")
-    texts = [
-        _text(x, 12, number(place, digits), anchor)
-        for x, place, anchor in zip((2, at(places[1]), 178), places, anchors, strict=True)
-    ]
+    texts = [_text(x, 12, number(place, digits), anchor) for x, place, anchor in zip((2, at(places[1]), 178), places, anchors, strict=True)]
     return tag("svg", *texts, class_="plot", width=180, height=16, viewBox="0 0 180 16", aria_hidden="true")
 
 
@@ -108,9 +105,7 @@ def histogram(values: np.ndarray, family: str, *, axis=None, digits: int = 2, wh
     for x, place, where in ends[1:2] if is_one else ends:
         parts.append(_text(x, 112, number(place, digits), where))
     told = [number(part, digits) for part in (values.min(), quarter, median, three, values.max())]
-    label = (
-        f"{what}: lowest {told[0]}, quarter {told[1]}, median {told[2]}, three quarters {told[3]}, highest {told[4]}"
-    )
+    label = f"{what}: lowest {told[0]}, quarter {told[1]}, median {told[2]}, three quarters {told[3]}, highest {told[4]}"
     return _picture(parts, HEIGHT, label)
 
 

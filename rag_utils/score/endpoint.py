@@ -181,9 +181,7 @@ class Endpoint:
         """A prompt that `generate` sends as a user's message to /chat/completions; ValueError if the server answers none."""
         message = checks.text("message", message)
         if not self._answers_chat:
-            raise ValueError(
-                f"{self.name} is not asked in chat: {self.reasons['chat']}; use a prompt without chat for it"
-            )
+            raise ValueError(f"{self.name} is not asked in chat: {self.reasons['chat']}; use a prompt without chat for it")
         return CHAT + message
 
     def encode(self, text: str, *, context: bool = True) -> list[int]:
@@ -355,9 +353,7 @@ class Endpoint:
         if self._cuts:
             before, after = self._cut(context, True), self._cut(continuation, False)
             if not before:
-                raise EndpointError(
-                    f"{self.name} begins no text with a token of its own, so a context must not be empty"
-                )
+                raise EndpointError(f"{self.name} begins no text with a token of its own, so a context must not be empty")
             choice, *_ = _choices(self._ask("/completions", told | {"prompt": [*before, *after]}))
             size, (_, values) = len(before) + len(after), _logprobs(choice)
             if len(values) not in (size, size + 1):
@@ -390,9 +386,7 @@ class Endpoint:
     def _size(self, text: str) -> int:
         if self._cuts:
             return len(self._cut(text, True))
-        answer = self._ask(
-            "/completions", {"model": self._facts["id"], "prompt": text, "max_tokens": 1, "temperature": 0.0}
-        )
+        answer = self._ask("/completions", {"model": self._facts["id"], "prompt": text, "max_tokens": 1, "temperature": 0.0})
         if (size := _usage(answer, "prompt_tokens")) is None:
             raise EndpointError(f"{self.name} does not say how many tokens a prompt has")
         return size
@@ -467,9 +461,7 @@ def _address(address: str) -> tuple[str, str]:
     if parts.scheme not in ("http", "https") or not host:
         raise ValueError(f"the address of a server must be http://HOST:PORT or https://HOST; got {address!r:.80}")
     if "@" in parts.netloc or parts.query:
-        raise ValueError(
-            f"the address of a server must hold no password or query; a key is taken from {KEYS[0]} in the environment"
-        )
+        raise ValueError(f"the address of a server must hold no password or query; a key is taken from {KEYS[0]} in the environment")
     path = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/chat") or "/v1"
     return f"{parts.scheme}://{parts.netloc}{path}", parts.fragment
 
@@ -480,9 +472,7 @@ def _object(url: str, answer: bytes) -> dict:
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
-        raise EndpointError(
-            f"{url} answered what is no JSON object: {_hidden(repr(answer[:60]))}; is this the right address?"
-        )
+        raise EndpointError(f"{url} answered what is no JSON object: {_hidden(repr(answer[:60]))}; is this the right address?")
     return content
 
 
@@ -535,9 +525,7 @@ def _logprobs(choice: dict) -> tuple[list[str], list]:
     if not isinstance(tokens, list) or not isinstance(values, list) or not values:
         raise Refused("it gives no log-likelihoods")
     if len(tokens) != len(values) or not all(isinstance(token, str) for token in tokens):
-        raise EndpointError(
-            f"a server must give as many log-likelihoods as tokens; got {len(values)} and {len(tokens)}"
-        )
+        raise EndpointError(f"a server must give as many log-likelihoods as tokens; got {len(values)} and {len(tokens)}")
     return tokens, values
 
 
@@ -571,9 +559,7 @@ def _reply(choice: dict, settings: dict) -> dict:
         return {"text": text, "log_likelihood": None}
     if len(values) > settings["max_tokens"]:
         raise EndpointError(f"a server was asked for {settings['max_tokens']} tokens and answered with {len(values)}")
-    whole = len(tokens) - (
-        choice.get("finish_reason") == "stop"
-    )  # where they do not join to the text: all but the one that ended it
+    whole = len(tokens) - (choice.get("finish_reason") == "stop")  # where they do not join to the text: all but the one that ended it
     length = next((m for m in range(len(tokens) + 1) if "".join(tokens[:m]).startswith(text)), whole)
     values = _nats(values[: length or 1])
     return {"text": text, "log_likelihood": values if settings["temperature"] in (0, 1) else None}

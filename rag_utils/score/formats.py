@@ -265,9 +265,7 @@ def _answered(records: list[Record], path: Path, problems: list[str]) -> list[Re
     """Records with the answers that a file of questions knows, where they have none of their own."""
     queries = _queries(path, problems)
     return [
-        record.model_copy(update={"answers": queries[record.id].answers})
-        if not record.answers and record.id in queries
-        else record
+        record.model_copy(update={"answers": queries[record.id].answers}) if not record.answers and record.id in queries else record
         for record in records
     ]
 

@@ -81,14 +81,10 @@ def plan(records: Sequence[Record], reader, *, measures, top: int, seed: int, se
         said = n * len(prompts) * length if kind != WORDS else tokens  # other words are about as long as their prompt
         row = rows.setdefault(kind, dict.fromkeys(("prompts", "replies", "tokens", "distinct", "said", "minutes"), 0))
         minutes = (distinct * reading + said * saying) / 60
-        for name, value in zip(
-            row, (len(prompts), n * len(prompts), tokens, distinct, round(said), minutes), strict=True
-        ):
+        for name, value in zip(row, (len(prompts), n * len(prompts), tokens, distinct, round(said), minutes), strict=True):
             row[name] += value
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("kind")
-    table["at_most"] = [
-        kind in (WORDS, REPLIES) and bool({"dense", "ecorag", "moi"} & {*measures}) for kind in table.index
-    ]
+    table["at_most"] = [kind in (WORDS, REPLIES) and bool({"dense", "ecorag", "moi"} & {*measures}) for kind in table.index]
     return Plan(table, memory(reader))
 
 

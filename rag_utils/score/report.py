@@ -177,9 +177,7 @@ def page(
     if scores.questions.empty or scores.passages.empty:
         raise ValueError("a report wants at least one question with a passage; got none")
     if (against is None) != (other is None):
-        raise ValueError(
-            "`against` (what `compare` returns) and `other` (the other run's name) go together; got one of them"
-        )
+        raise ValueError("`against` (what `compare` returns) and `other` (the other run's name) go together; got one of them")
     questions, passages = _with_outcome(scores.questions), _with_places(scores.passages)
     summary, k = scores.summary(), scores.settings["k"]
     data = _data(questions, passages, k)
@@ -196,9 +194,7 @@ def page(
         "data": json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
     template = TEMPLATE.read_text(encoding="utf-8")
-    parts |= {
-        kind: _digest(re.search(f"<{kind}>(.*?)</{kind}>", template, re.DOTALL)[1]) for kind in ("style", "script")
-    }
+    parts |= {kind: _digest(re.search(f"<{kind}>(.*?)</{kind}>", template, re.DOTALL)[1]) for kind in ("style", "script")}
     return re.sub(r"<!--(\w+)-->|\{(style|script)\}", lambda slot: parts[slot[1] or slot[2]], template)
 
 
@@ -249,9 +245,7 @@ def _clause(clause: str, summary: pd.DataFrame) -> list:
         if name == "n":
             parts.append(f"{int(first['n']):,}")
         elif name:
-            row = next(
-                (summary.loc[row] for row in summary.index if row == name or ("@" in name and row.startswith(name))), None
-            )
+            row = next((summary.loc[row] for row in summary.index if row == name or ("@" in name and row.startswith(name))), None)
             if row is None or not math.isfinite(row["value"]):
                 return []
             first = row if first is None else first
@@ -306,9 +300,7 @@ def _summary_table(summary: pd.DataFrame, k: int) -> Element:
 
 
 def _summary_row(name: str, row: Mapping, axis: tuple[float, float]) -> Element:
-    meaning = next(
-        (text for start, text in MEANINGS.items() if name == start or ("@" in start and name.startswith(start))), ""
-    )
+    meaning = next((text for start, text in MEANINGS.items() if name == start or ("@" in start and name.startswith(start))), "")
     picture = drawn.interval(row["value"], row["low"], row["high"], axis, family(name))
     label = tag("th", drawn.key(family(name)), tag("span", name, tag("small", meaning)), scope="row")
     both = tag("div", tag("span", *_estimate(row, **_form(name))), picture, class_="pair")
@@ -374,9 +366,7 @@ def _plots(questions: pd.DataFrame, passages: pd.DataFrame, k: int) -> list[Elem
     figures = [_words(questions["outcome"], "What the list did", "reply", OUTCOMES.values(), "questions")]
     figures += [_spread(questions, f"{name}_list", f"{label} of the list", "questions", axis=(-1.0, 1.0))
                 for name, label in SEPER.items()]  # fmt: skip
-    figures += [
-        _spread(passages, name, f"{label}, one passage", "passages", axis=(-1.0, 1.0)) for name, label in SEPER.items()
-    ]
+    figures += [_spread(passages, name, f"{label}, one passage", "passages", axis=(-1.0, 1.0)) for name, label in SEPER.items()]
     figures.append(_ranks(passages, "seper", "SePer by rank"))
     figures += [_spread(questions, "erag_P@k", f"eRAG P@{k}", "questions", axis=(0.0, 1.0))]
     figures.append(_ranks(passages, "erag", "eRAG by rank: share that suffices alone"))
@@ -404,18 +394,14 @@ def _spread(table: pd.DataFrame, name: str, title: str, unit: str, **options) ->
     if name not in table or table[name].isna().all():
         return None
     values = table[name].dropna().to_numpy(dtype=float)
-    return _figure(
-        title, family(name), drawn.histogram(values, family(name), what=title, **options), _told(table[name], unit)
-    )
+    return _figure(title, family(name), drawn.histogram(values, family(name), what=title, **options), _told(table[name], unit))
 
 
 def _words(column: pd.Series | None, title: str, of: str, words: Iterable[str], unit: str) -> Element | None:
     if column is None or column.isna().all():
         return None
     counts = column.value_counts()
-    return _figure(
-        title, of, drawn.bars({word: int(counts.get(word, 0)) for word in words}, of, what=title), _told(column, unit)
-    )
+    return _figure(title, of, drawn.bars({word: int(counts.get(word, 0)) for word in words}, of, what=title), _told(column, unit))
 
 
 def _ranks(passages: pd.DataFrame, name: str, title: str) -> Element | None:
@@ -437,9 +423,7 @@ def _ranks(passages: pd.DataFrame, name: str, title: str) -> Element | None:
 
 def _with_outcome(questions: pd.DataFrame) -> pd.DataFrame:
     pairs = zip(questions["right_before"], questions["right_with_list"], strict=True)
-    return questions.assign(
-        outcome=[OUTCOMES.get(pair) for pair in pairs], answers=questions["answers"].where(questions["answers"] != "")
-    )
+    return questions.assign(outcome=[OUTCOMES.get(pair) for pair in pairs], answers=questions["answers"].where(questions["answers"] != ""))
 
 
 def _with_places(passages: pd.DataFrame) -> pd.DataFrame:
@@ -451,9 +435,7 @@ def _with_places(passages: pd.DataFrame) -> pd.DataFrame:
         if rows["moi"].notna().all():
             for place, row in enumerate(moi.rerank(rows["moi"].to_numpy()), start=1):
                 moved = int(row) + 1 - place
-                places[rows.index[row]] = f"{place}" + (
-                    f", {'up' if moved > 0 else 'down'} {abs(moved)}" if moved else ""
-                )
+                places[rows.index[row]] = f"{place}" + (f", {'up' if moved > 0 else 'down'} {abs(moved)}" if moved else "")
     return passages.assign(place=places)
 
 
@@ -511,10 +493,7 @@ def _missing(data: dict) -> list[Element]:
     for of, rows in (("questions", data["questions"]["rows"]), ("passages", chain.from_iterable(data["passages"]["rows"]))):
         labels = [column["label"] for column in data[of]["columns"]]
         counts.update(
-            (of, label, data["reasons"][cell[0]])
-            for row in rows
-            for label, cell in zip(labels, row, strict=True)
-            if isinstance(cell, list)
+            (of, label, data["reasons"][cell[0]]) for row in rows for label, cell in zip(labels, row, strict=True) if isinstance(cell, list)
         )
     if not counts:
         return [tag("p", "Nothing is missing.")]

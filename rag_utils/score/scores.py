@@ -153,9 +153,7 @@ def refuse(reader, measures: Sequence[str], settings: Settings) -> None:
         question_context(load_prompt(settings.read), [Passage("p", "", "text")])
     if not getattr(reader, "scores_replies", True) and (needs := {"seper", "seper-hard"} & set(measures)):
         instead = 'take "seper-shares", which counts replies'
-        raise ValueError(
-            f"{', '.join(sorted(needs))} need log-likelihoods of replies; {reader.name} gives none; {instead}"
-        )
+        raise ValueError(f"{', '.join(sorted(needs))} need log-likelihoods of replies; {reader.name} gives none; {instead}")
 
 
 def per_question(scores: Scores) -> pd.DataFrame:
@@ -212,9 +210,7 @@ def by_name(table: pd.DataFrame) -> str:
 
 
 def _rows(table: pd.DataFrame) -> list[dict]:
-    return [
-        {name: None if pd.isna(value) else value for name, value in row.items()} for row in table.to_dict("records")
-    ]
+    return [{name: None if pd.isna(value) else value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def _as_json(content, **how) -> str:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from experiments import benchmarks
+from rag_utils import data
 from rag_utils.data import Passage, Question
 from rag_utils.measures import moi as measure
 
@@ -14,13 +15,13 @@ def test_the_value_of_a_key_is_in_one_passage(tmp_path, monkeypatch):
     records = [[f"k{i}", f"v{i}"] for i in range(5)]
     rows = [{"ordered_kv_records": records, "key": key, "value": value} for key, value in records[:2]]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monkeypatch.setattr(benchmarks.manifest, "locate", lambda name: file)
+    monkeypatch.setattr(data, "locate", lambda name: file)
     questions, shown = benchmarks.benchmark_passages("kv_retrieval", 2, 3)
     for question, key in zip(questions, ("k0", "k1"), strict=True):
         texts = [passage.text for passage in shown[question.id]]
         assert len(set(texts)) == 3 and sum(f"Key {key} has" in text for text in texts) == 1
         assert texts[measure.gold_places(question, shown)[0]] == f"Key {key} has the value {question.answers[0]}."
-    again = benchmarks.key_values(1, 3)  # fewer questions: the first is shown the same
+    again = data.load_key_values(1, 3)  # fewer questions: the first is shown the same
     assert again[1][questions[0].id] == shown[questions[0].id] and len(again[0]) == 1
 
 
