@@ -11,7 +11,8 @@ agreement(scores.passages, ("seper", "erag", "moi"))
 from importlib import import_module
 
 WHERE = {"Record": "records", "RecordPassage": "records", "read": "formats", "BadInput": "formats", "Scores": "scores"}
-WHERE |= {"worth": "lists", "cut": "lists", "reranked": "lists", "found_again": "lists", "run": "scores", "Settings": "measured", "agreement": "agree", "compare": "paired", "changed": "paired", "judge_check": "trust"}
+WHERE |= dict.fromkeys(("worth", "cut", "reranked", "found_again"), "lists")
+WHERE |= {"run": "scores", "Settings": "measured", "agreement": "agree", "compare": "paired", "changed": "paired", "judge_check": "trust"}
 __all__ = sorted(WHERE)
 
 
