@@ -191,7 +191,7 @@ def grid(values: pd.DataFrame, best: Sequence[str] = (), *, ax: Axes | None = No
                 ax.scatter([column], [row - 0.12], s=240 * abs(value) / largest, linewidth=1.6, zorder=3, **colours)
             digits = 2 if largest < 2 and (values[name].dropna() % 1).any() else 0
             words = f"{value:z.{digits}f}" if value == value else "–"
-            ax.text(column, row + 0.24, words, ha="center", va="top", fontsize=8)
+            ax.text(column, row + 0.24, words, ha="center", va="top", fontsize=9)
     ax.set(xlim=(-0.6, values.shape[1] - 0.4), ylim=(len(values) - 0.35, -0.6))
     ax.set_xticks(range(values.shape[1]), list(values))
     ax.set_yticks(range(len(values)), list(values.index))
