@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from experiments import asking, benchmarks
 from experiments.moi_position import position_numbers as numbers
 from experiments.table import text_of
-from rag_utils import lm, moi
+from rag_utils import data, lm, moi
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
 from rag_utils.measures import moi as measure
@@ -38,7 +38,7 @@ def keys(tmp_path, monkeypatch):
     records = [[f"k{i}", f"v{i}"] for i in range(5)]
     rows = [{"ordered_kv_records": records, "key": key, "value": value} for key, value in records[:3]]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monkeypatch.setattr(benchmarks.manifest, "locate", lambda name: file)
+    monkeypatch.setattr(data, "locate", lambda name: file)
     how = {"mode": "fresh", "profile": "x", "prompt": "read_plain", "dataset": "kv_retrieval", "orders": THREE}
     return how | {"questions": 3, "max_new_tokens": 2}
 
