@@ -30,6 +30,7 @@ PAPERS = {
     "07": "MoI",
     "08": "MoI",
     "09": "all five",
+    "14": "SePer",
 }
 COLUMNS = ("paper", "what", "printed", "here", "n", "verdict", "page")
 CARD = ("the paper's claim", "printed", "here", "verdict")
@@ -113,7 +114,7 @@ def table(head: tuple[str, ...], body: str, kind: str = "claims") -> str:
 
 
 def inventory_html() -> str:
-    titles, body = dict(zip(map(str.lower, PAPERS.values()), PAPERS.values(), strict=True)), ""
+    titles, body = {paper.lower(): paper for paper in PAPERS.values()}, ""
     for path in sorted((ROOT / "data/published").glob("*_items.csv")):
         with path.open(encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
