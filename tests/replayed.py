@@ -145,6 +145,7 @@ def _run(shell, code: str) -> tuple[list, BaseException | None]:
     shown = [("text", captured.stdout)] if captured.stdout else []
     shown += [_data(output.data) for output in captured.outputs] + [_data(output["data"]) for output in results]
     for figure in map(plt.figure, plt.get_fignums()):
+        figure.canvas.draw()  # as a kernel does; its layout settles at the second drawing only
         shown.append(("figure", print_figure(figure, bbox_inches="tight")))
     plt.close("all")
     return shown, result.error_before_exec or result.error_in_exec
