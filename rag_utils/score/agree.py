@@ -65,7 +65,7 @@ def agreement(passages: pd.DataFrame, columns: Sequence[str], **how) -> pd.DataF
 
     returns : columns a, b, value, low, high, n (rows), questions (in which both tell passages apart), p_value, p_holm (for all pairs)
     """
-    columns, rows = checks.distinct("columns", checks.texts("columns", columns)), []
+    columns, rows = checks.distinct("columns", checks.texts("columns", columns, least=2)), []
     for a, b in combinations(columns, 2):
         varied = _both(passages, a, b).groupby("question")[[a, b]].nunique().min(axis=1) > 1
         values = vars(within(passages, a, b, **how))

@@ -17,7 +17,7 @@ from rag_utils.measures import seper as asked
 from rag_utils.prompts import load, prompt_text
 from rag_utils.score.measured import Settings
 from rag_utils.score.records import Record, checked
-from rag_utils.score.scores import loaded
+from rag_utils.score.scores import loaded, refuse
 
 
 def worth(
@@ -31,7 +31,8 @@ def worth(
     returns : one row per question and list, in the order of `lists`: question, list, before (belief without passages, 0 .. 1), seper (what
               the list adds, -1 .. 1: SePer's eq. 11), right_before and right (greedy, exact match), confidence (mean log-likelihood of a
               token of the greedy reply without passages, nats) and tokens (of the prompt with the list)
-    raises  : ValueError for no lists, a name "closed book", records without answers, or two records of an id that ask different things
+    raises  : ValueError for no lists, a name "closed book", records without answers, two records of an id that ask different things, and a
+              reader that gives no likelihoods of replies
     """
     settings, names = settings or Settings(), checks.texts("names of lists", list(lists), empty=False)
     if CLOSED in names:
@@ -42,7 +43,9 @@ def worth(
             raise ValueError(f"record {record.id!r} has no answers; what a list is worth is seen by them")
         if known.setdefault(record.id, record.asked()) != record.asked():
             raise ValueError(f"record {record.id!r} asks different things in different lists")
-    questions, model, judge = list(known.values()), loaded(reader, mode), load_judge(settings.judge)
+    questions, model = list(known.values()), loaded(reader, mode)
+    refuse(model, ("seper",), settings)
+    judge = load_judge(settings.judge)
     shown = {name: {record.id: record.shown(len(record.passages)) for record in lists[name]} for name in names}
     forms = {"closed": load(settings.closed), "read": load(settings.read)}
     prompts = asked.prompts_of(model, questions, {CLOSED: None, **shown}, **forms)
@@ -72,7 +75,9 @@ def reranked(records: Sequence[Record], *, reader="embedded", mode: str = "live"
 
     source : query generation, UPR (Sachan et al. 2022), the question put as the prompt `read` does. ValueError as `scores.run` for MoI
     """
-    model, read = loaded(reader, mode), load((settings or Settings()).read)
+    settings, model = settings or Settings(), loaded(reader, mode)
+    refuse(model, ("moi",), settings)
+    read = load(settings.read)
     shown = {record.id: record.shown(len(record.passages)) for record in checked(records)}
     alone = {"alone": {name: [[place] for place in range(len(own))] for name, own in shown.items()}}
     questions = [record.asked() for record in records]

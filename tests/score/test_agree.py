@@ -66,7 +66,7 @@ def test_the_first_choice_draws_lots_for_ties():
 
 @pytest.mark.parametrize(
     ("columns", "said"),
-    [(("a", "seper"), "seper"), (("a", "a"), "columns"), (("a", "same"), "varies|constant|differ")],
+    [(("a",), "columns"), (("a", "seper"), "seper"), (("a", "a"), "columns"), (("a", "same"), "varies|constant|differ")],
 )
 def test_what_cannot_be_compared_is_said(columns, said):
     with pytest.raises(ValueError, match=said):

@@ -75,3 +75,12 @@ def test_another_round_searches_with_the_reply():
 def test_lists_that_cannot_be_compared_are_refused(change, said):
     with pytest.raises(ValueError, match=said):
         worth(change(tiny_run.records()), reader=Finder())
+
+
+def test_a_reader_that_gives_no_likelihoods_is_refused_by_name():
+    reader = Finder()
+    reader.scores_replies = reader.scores_prompts = False
+    with pytest.raises(ValueError, match="seper need log-likelihoods of replies"):
+        worth({"all": tiny_run.records()}, reader=reader)
+    with pytest.raises(ValueError, match="moi needs log-likelihoods of prompts"):
+        reranked(tiny_run.records(), reader=reader)
