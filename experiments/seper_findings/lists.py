@@ -1,6 +1,7 @@
 """SePer's findings: what lists are worth by how many passages, found by whom, reranked how, and found again after a first reply.
 
-Fixed before the first call: k = 1, 5, 10; ten to rerank; three rounds; all of the corpus, and of the others what chapter 9 has.
+Fixed before the first call: k = 1, 5, 10; ten to rerank; three rounds; all of the corpus, and of the others what chapter 9 has, but of NQ
+150: as many as show the printed step from one passage to five four times in five, by the spread of the first 40.
 """
 
 from dataclasses import replace
@@ -9,6 +10,7 @@ from experiments import asking, benchmarks
 from experiments.table import kept
 from rag_utils import retrieve
 from rag_utils.moi import rerank
+from rag_utils.score.in_words import listwise
 from rag_utils.score.lists import cut, found_again, reranked, worth
 from rag_utils.score.measured import Settings
 from rag_utils.score.records import Record
@@ -25,13 +27,8 @@ def lists(*, mode, profile, prompts, dataset, questions, ways, seed, few=None):
     """
     chosen, reader, made = benchmarks.load(dataset, questions), asking.reader(profile, mode), {}
     asked, how = chosen.questions[:few], {"reader": reader, "settings": Settings(judge="embedded", **prompts)}
-
-    def by(search, texts, k):
-        run = search([replace(each, text=texts.get(each.id, each.text)) for each in chosen.questions], chosen.pool, k=k)
-        return {each.id: [chosen.passages[name] for name in retrieve.ranking(run[each.id])] for each in asked}
-
     for way, search in (("dense", retrieve.dense), ("BM25", retrieve.bm25)):
-        best = by(search, {}, max(LENGTHS))
+        best = _best(chosen, search, k=max(LENGTHS))
         ten = [Record.of(each, best[each.id]) for each in asked]
         made |= {f"{way} {k}": cut(ten, k) for k in LENGTHS if {way, f"{way} {k}"} & {*ways}}
     if "reranked" in ways:
@@ -42,9 +39,32 @@ def lists(*, mode, profile, prompts, dataset, questions, ways, seed, few=None):
         made["MoI 5"] = [Record.of(each, [best[each.id][place] for place in order[each.id]]) for each in asked if each.id in order]
     for turn in (2, 3) if "again" in ways else ():
         last = made.get(f"round {turn - 1}", cut(ten, K))
-        made[f"round {turn}"] = found_again(last, lambda texts: by(retrieve.bm25, texts, K), **how)
-    table = worth(made, seed=seed, mode=mode, **how).rename(columns={"question": "id", "list": "condition"})
+        made[f"round {turn}"] = found_again(last, lambda texts: _best(chosen, retrieve.bm25, texts, k=K), **how)
+    table = _worth(made, asked, seed=seed, mode=mode, **how)
+    return table, asking.facts(reader=reader) | chosen.facts | {"questions": len(asked)}
+
+
+def in_words(*, mode, profile, asker, prompts, dataset, questions, seed, few=None):
+    """COLUMNS of the first 1 and K of BM25's ten as `asker` orders them when it is shown all (prompt "order"); moved: places changed."""
+    chosen, reader, ranks = benchmarks.load(dataset, questions), asking.reader(profile, mode), asking.reader(asker, mode)
+    asked, best = chosen.questions[:few], _best(chosen, retrieve.bm25, k=max(LENGTHS))
+    ten = [Record.of(each, best[each.id]) for each in asked]
+    new = listwise(ten, reader=ranks, prompt=prompts["order"])
+    moved = {a.id: sum(p != q for p, q in zip(a.passages, b.passages, strict=True)) for a, b in zip(ten, new, strict=True)}
+    how = {"reader": reader, "settings": Settings(judge="embedded", closed=prompts["closed"], read=prompts["read"])}
+    table = _worth({f"listwise {k}": cut(new, k) for k in (1, K)}, asked, seed=seed, mode=mode, **how)
+    facts = asking.facts(reader=reader, asker=ranks) | chosen.facts | {"questions": len(asked)}
+    return table.assign(moved=table["id"].map(moved)), facts
+
+
+def _best(chosen, search, texts=(), *, k):
+    """Question id -> the k passages that are found by the text, of ids that are not in `texts` by the question."""
+    run = search([replace(each, text=dict(texts).get(each.id, each.text)) for each in chosen.questions], chosen.pool, k=k)
+    return {each.id: [chosen.passages[name] for name in retrieve.ranking(run[each.id])] for each in chosen.questions}
+
+
+def _worth(made, asked, **how):
+    table = worth(made, **how).rename(columns={"question": "id", "list": "condition"})
     gold = {each.id: {passage.id for passage in each.gold} for each in asked}
     held = {(r.id, way): len(gold[r.id] & {p.id for p in r.passages}) / len(gold[r.id]) for way, own in made.items() for r in own}
-    table["recall"] = [held[pair] for pair in zip(table["id"], table["condition"], strict=True)]
-    return table[COLUMNS], asking.facts(reader=reader) | chosen.facts | {"questions": len(asked)}
+    return table.assign(recall=[held[pair] for pair in zip(table["id"], table["condition"], strict=True)])[COLUMNS]
