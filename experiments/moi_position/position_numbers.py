@@ -8,7 +8,7 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 from experiments import asking, benchmarks
-from experiments.moi_position.rerankers import from_saliencies, reversed_orders, sequential, votes, with_gold
+from experiments.moi_position.rerankers import from_saliencies, reversed_orders, votes, with_gold
 from experiments.orders import VOTES, companion_passages
 from experiments.table import table
 from rag_utils import answers, data, moi, prompts, stats
@@ -17,6 +17,7 @@ from rag_utils.lm import LanguageModel, word_log_likelihoods
 from rag_utils.measures import moi as measure
 from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED, Orders, Shown, parse
 from rag_utils.prompts import Prompt
+from rag_utils.score.one_by_one import sequential
 
 CHAPTER = "07_moi_position"
 SIZE, PREFIX = 5, 3  # passages of a simulated problem, and those that a pruned order shows
@@ -37,6 +38,16 @@ def spread(questions: Sequence[Question], n: int) -> list[Question]:
     return list(questions[:: max(1, len(questions) // n)][:n])
 
 
+def shown_of(dataset: str, questions, orders: Mapping, few: int | None = None) -> tuple[list[Question], Shown]:
+    """The questions and their passages; arguments as in `orders_read`."""
+    if dataset != "companion":
+        asked, shown = benchmarks.benchmark_passages(dataset, questions, orders["size"], seed=orders["seed"])
+        return asked[:few], shown
+    asked = [question for kind in SPLITS if kind in questions for question in chosen(kind, questions[kind])]
+    asked = spread(asked, questions.get("spread", len(asked)))
+    return asked[:few], companion_passages(asked, orders["size"])[0]
+
+
 def orders_read(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens=None, few=None) -> tuple[pd.DataFrame, dict]:
     """Saliencies of each passage alone and of pruned random orders and, with `max_new_tokens`, the answers to each method's order.
 
@@ -45,13 +56,7 @@ def orders_read(*, mode, profile, prompt, dataset, questions, orders, max_new_to
     returns : rows as of `saliencies` and of `answered`, the latter with condition "answer METHOD" and without the reply
     """
     reader, template, size, seed = asking.reader(profile, mode), prompts.load(prompt), orders["size"], orders["seed"]
-    if dataset == "companion":
-        asked = [question for kind in SPLITS if kind in questions for question in chosen(kind, questions[kind])]
-        asked = spread(asked, questions.get("spread", len(asked)))
-        shown = companion_passages(asked, size)[0]
-    else:
-        asked, shown = benchmarks.benchmark_passages(dataset, questions, size, seed=seed)
-    asked = asked[:few]
+    asked, shown = shown_of(dataset, questions, orders, few)
     ids = [question.id for question in asked]
     sets = measure.propose(ids, size, {ALONE: 1, PRUNED: orders["prefix"]}, drawn=orders["drawn"], seed=seed)
     rows = measure.saliencies(reader, asked, shown, sets, prompt=template)
@@ -87,10 +92,9 @@ def fits(*, mode, profile, prompt, entries, starts, seed) -> tuple[pd.DataFrame,
 
 
 def one_by_one(*, mode, profile, prompt, questions, size, few=None) -> tuple[pd.DataFrame, dict]:
-    """The order of each question that `rerankers.sequential` finds; questions as in `orders_read` for the corpus."""
+    """The order of each question that `sequential` finds; questions as in `orders_read` for the corpus."""
     reader = asking.reader(profile, mode)
-    asked = [question for kind in SPLITS for question in chosen(kind, questions[kind])][:few]
-    orders = sequential(reader, asked, companion_passages(asked, size)[0], prompt=prompts.load(prompt))
+    orders = sequential(reader, *shown_of("companion", questions, {"size": size}, few), prompt=prompts.load(prompt))
     rows = pd.DataFrame({"id": name, "order": measure.label(order)} for name, [order] in orders.items())
     return rows, asking.facts(reader=reader)
 

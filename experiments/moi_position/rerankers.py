@@ -1,4 +1,4 @@
-"""Who ranks the passages how: from the scores of single passages, and one by one.
+"""Who ranks the passages how: from the scores of single passages, of orders, and by hand.
 
 A ranking lists the numbers of the passages best first, equal ones in the retriever's order; of questions it is per id one order in a list,
 as `measures.moi.answered` takes it.
@@ -13,10 +13,8 @@ from experiments.orders import VOTES
 from rag_utils import answers, moi
 from rag_utils.base import checks
 from rag_utils.data import Question
-from rag_utils.lm import LanguageModel
 from rag_utils.measures import moi as measure
-from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED, Orders, Sets, Shown
-from rag_utils.prompts import Prompt
+from rag_utils.measures.moi import ALONE, CYCLIC, PRUNED, Orders, Sets
 
 
 def from_saliencies(table: pd.DataFrame, *, size: int, fits: Mapping[str, pd.DataFrame] | None = None, seed=0) -> Sets:
@@ -37,21 +35,6 @@ def from_saliencies(table: pd.DataFrame, *, size: int, fits: Mapping[str, pd.Dat
         how = {"size": size, "starts": 4, "seed": seed}
         fits = {way: measure.fitted(table, PRUNED, prior=way != "MoI", **how) for way in ("MoI", "MoI, prior")}
     return ways | {way: measure.ranked(fit) for way, fit in fits.items()}
-
-
-def sequential(reader: LanguageModel, questions: Sequence[Question], shown: Shown, *, prompt: Prompt) -> Orders:
-    """Bayes saliency +: the next passage is the one that, after those already chosen, makes question and passages together likeliest.
-
-    source : MoI, eq. 2 and appendix C (Merth et al. 2024), where the second factor is given all N passages; here those chosen before
-    """
-    size = len(shown[questions[0].id])
-    chosen: dict[str, list[int]] = {question.id: [] for question in questions}
-    for _ in range(size - 1):
-        tried = {name: [[*order, p] for p in range(size) if p not in order] for name, order in chosen.items()}
-        table = measure.saliencies(reader, questions, shown, {"next": tried}, prompt=prompt)
-        best = (table["query"] + table["passages"]).groupby(table["id"], sort=False).idxmax()
-        chosen = {name: measure.parse(table["order"][row]) for name, row in best.items()}
-    return {name: [[*order, *(p for p in range(size) if p not in order)]] for name, order in chosen.items()}
 
 
 def with_gold(size: int, gold: Sequence[int], where: str) -> list[int]:

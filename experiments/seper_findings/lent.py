@@ -6,7 +6,7 @@ from experiments import asking, benchmarks
 from rag_utils import retrieve, score
 from rag_utils.score.measured import Settings
 
-YEAR = re.compile(r"\b(1\d|20)\d\d\b")
+YEAR = re.compile(r"\b(?:1\d|20)\d\d\b")
 
 
 def replies(*, mode, profile, prompts, dataset, questions, k, few=None):
@@ -19,9 +19,8 @@ def replies(*, mode, profile, prompts, dataset, questions, k, few=None):
     shown = {each.id: retrieve.ranking(run[each.id]) for each in asked}
     records = [score.Record.of(each, [chosen.passages[name] for name in shown[each.id]]) for each in asked]
     rows = score.lent(records, reader=reader, mode=mode, settings=Settings(**prompts)).rename(columns={"question": "id"})
-    kinds = {"no passage": "none", "all passages": "all"}
-    pairs, gold = list(zip(rows["id"], rows["shown"], strict=True)), {(each.id, passage.id) for each in asked for passage in each.gold}
-    rows["condition"] = [kinds.get(what) or str(shown[name].index(what) + 1) for name, what in pairs]
+    kinds, gold = {"no passage": "none", "all passages": "all"}, {(each.id, passage.id) for each in asked for passage in each.gold}
+    rows["condition"] = [kinds.get(what) or str(shown[name].index(what) + 1) for name, what in zip(rows["id"], rows["shown"], strict=True)]
     stands = rows["source"].where(rows["condition"] == "all", rows["shown"])
     rows["gold"] = [int(pair in gold) for pair in zip(rows["id"], stands, strict=True)]
     rows["held"], rows["year"] = rows["source"].notna().astype(int), rows["reply"].str.contains(YEAR).astype(int)

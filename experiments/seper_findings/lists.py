@@ -40,8 +40,7 @@ def lists(*, mode, profile, prompts, dataset, questions, ways, seed, few=None):
     for turn in (2, 3) if "again" in ways else ():
         last = made.get(f"round {turn - 1}", cut(ten, K))
         made[f"round {turn}"] = found_again(last, lambda texts: _best(chosen, retrieve.bm25, texts, k=K), **how)
-    table = _worth(made, asked, seed=seed, mode=mode, **how)
-    return table, asking.facts(reader=reader) | chosen.facts | {"questions": len(asked)}
+    return _worth(made, asked, seed=seed, mode=mode, **how), asking.facts(reader=reader) | chosen.facts | {"questions": len(asked)}
 
 
 def in_words(*, mode, profile, asker, prompts, dataset, questions, seed, few=None):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from experiments import asking, benchmarks
 from experiments.moi_position import position_numbers as numbers
+from experiments.moi_position import printed
 from experiments.table import text_of
 from rag_utils import data, lm, moi
 from rag_utils.data import Passage, Question
@@ -93,14 +94,10 @@ def test_fits_are_those_of_each_table_with_and_without_the_passages(monkeypatch,
     how = {"mode": "replay", "profile": "x", "prompt": "read_plain"}
     rows, _ = numbers.fits(**how, entries=entries, starts=4, seed=0)
     assert [title for title, _ in asked] == ["NQ", "NQ N 10"] and all(given == how for _, given in asked)
-    assert rows.groupby(["condition", "run"]).size().to_dict() == {
-        (title, run): 2 for title in ("NQ", "NQ N 10") for run in (0, 1)
-    }
+    assert rows.groupby(["condition", "run"]).size().to_dict() == {(title, run): 2 for title in ("NQ", "NQ N 10") for run in (0, 1)}
     plain = measure.fitted(table, "pruned", size=3, starts=4)
     assert rows[(rows["condition"] == "NQ") & (rows["run"] == 0)][list(plain)].reset_index(drop=True).equals(plain)
-    assert (rows.loc[rows["run"] == 0, "residual"] < 1e-6).all() and (
-        rows.loc[rows["run"] == 1, "residual"] > 0.01
-    ).all()
+    assert (rows.loc[rows["run"] == 0, "residual"] < 1e-6).all() and (rows.loc[rows["run"] == 1, "residual"] > 0.01).all()
 
 
 def test_one_by_one_ranks_every_question_of_the_corpus(reader, monkeypatch):
@@ -238,3 +235,20 @@ def test_first_tokens_and_their_distances(reader):
     assert table["same_first"].tolist() == [True, False, False]
     assert table["distance"].between(0, 2).all()
     assert table["distance"][0] == pytest.approx(2 * abs(both["p"][1, 0] - both["p"][0, 0]))
+
+
+def test_as_printed_is_answered_beside_its_reverse_and_the_settled_fits(reader, keys):
+    orders = {"size": 3, "prefix": 2, "seed": 0}
+    rows, facts = printed.answers(**keys | {"dataset": "kv_retrieval", "orders": orders})
+    ways = {*printed.FITS, "printed turned", "logarithm turned", "even", "cyclic"}
+    assert set(rows["condition"]) == ways and facts["questions"] == 3
+    text_of("printed", rows)
+    by_way = rows[rows["condition"] != "cyclic"].pivot(index="id", columns="condition", values="order")
+    assert by_way["printed turned"].tolist() == [order[::-1] for order in by_way["printed"]]
+    assert by_way["logarithm turned"].tolist() == [order[::-1] for order in by_way["logarithm"]]
+    settled = rows.groupby("condition")["identified"].sum()
+    full = [way for way, (of, _, _) in printed.FITS.items() if of == "full"]
+    assert not settled[full].any()  # full orders never settle it
+    part, _ = printed.answers(**keys | {"dataset": "kv_retrieval", "orders": orders}, few=1)
+    whole = rows[rows["id"] == part["id"].iloc[0]].reset_index(drop=True)
+    pd.testing.assert_frame_equal(part, whole, atol=1e-4)

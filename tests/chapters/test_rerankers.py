@@ -15,6 +15,7 @@ from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
 from rag_utils.measures import moi as measure
 from rag_utils.prompts import Prompt
+from rag_utils.score import one_by_one
 
 repeatable = settings(deadline=None, derandomize=True, max_examples=60)
 
@@ -52,7 +53,7 @@ def reader(tmp_path):
 
 
 def test_sequential_choice_is_the_greedy_one(reader):
-    [order] = rerankers.sequential(reader, [QUESTION], SHOWN, prompt=READ)["q1"]
+    [order] = one_by_one.sequential(reader, [QUESTION], SHOWN, prompt=READ)["q1"]
     every = {"set": {"q1": [list(some) for k in (1, 2) for some in permutations(range(3), k)]}}
     table = measure.saliencies(reader, [QUESTION], SHOWN, every, prompt=READ).set_index("order")
     score = table["query"] + table["passages"]
