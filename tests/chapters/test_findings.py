@@ -71,6 +71,8 @@ def test_a_wrong_reply_is_traced_to_its_passage():
     assert len(lends) and lends["right"].any()  # this reader says what it finds
 
 
-@pytest.mark.parametrize(("reply", "holds"), [("In 1829.", 1), ("1031", 1), ("0931", 0), ("2131", 0), ("1829a", 0), ("12 of 1999", 1), ("18291", 0)])
+@pytest.mark.parametrize(
+    ("reply", "holds"), [("In 1829.", 1), ("1031", 1), ("0931", 0), ("2131", 0), ("1829a", 0), ("12 of 1999", 1), ("18291", 0)]
+)
 def test_what_is_a_year(reply, holds):
     assert bool(lent.YEAR.search(reply)) == bool(holds)
