@@ -11,7 +11,8 @@ agreement(scores.passages, ("seper", "erag", "moi"))
 from importlib import import_module
 
 WHERE = {"Record": "records", "RecordPassage": "records", "read": "formats", "BadInput": "formats", "Scores": "scores"}
-WHERE |= dict.fromkeys(("worth", "cut", "reranked", "found_again"), "lists") | {"listwise": "in_words", "lent": "misled"}
+WHERE |= dict.fromkeys(("worth", "cut", "reranked", "found_again"), "lists")
+WHERE |= {"listwise": "in_words", "lent": "misled", "against_chance": "chance"}
 WHERE |= {"run": "scores", "Settings": "measured", "agreement": "agree", "compare": "paired", "changed": "paired", "judge_check": "trust"}
 __all__ = sorted(WHERE)
 
