@@ -1,5 +1,6 @@
 """Readers in several processes: the same in every bit, whoever dies, in whatever order; what cannot be computed is named."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,11 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
+import tiny_run
 import tiny_workers
 from hypothesis import given
 from hypothesis import strategies as st
+from scripts import script
 
 from rag_utils import lm
+from rag_utils.base.cache import ROOT
 from rag_utils.engine.store import Store
 from rag_utils.engine.tree import prefix_tree, size
 from rag_utils.score import pool, readers, shards, spread, workers
@@ -311,3 +315,31 @@ def test_a_driver_that_was_killed_goes_on_where_it_was(ray, folder, cache, expec
     assert 6 <= before < 2 * len(PROMPTS)
     again = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert eval(again.stdout) == expected and len(once()) == 2 * len(PROMPTS)
+
+
+# --- how far it carries ----------------------------------------------------------------------------
+
+
+def test_the_simulation_counts_what_each_device_has():
+    simulated = script("workers", "benchmarks")
+    asked = [([[1] * 3000 + [2], [1] * 3000 + [3], [5] * 3001], [10, 10, 10]), ([[7] * 50], [0])]
+    assert simulated.shared(asked, 1) == {"tokens": 6083, "skew": 1.0, "again": 0.0}
+    two = simulated.shared(asked, 2)
+    assert two["tokens"] == 3022 + 50 and two["again"] == 0 and two["skew"] == pytest.approx(2 * 3072 / 6083)
+    records, reader = tiny_run.records(), tiny_run.Finder()
+    reader.encode = lambda text: [1 + number for number in text.encode()]
+    calls = simulated.calls_of(records, reader)
+    plain = simulated.calls_of(records, reader, ("erag",))
+    assert reader.asked == [] and sum(len(texts) for texts, _ in calls) > sum(len(texts) for texts, _ in plain) > 20
+
+
+def test_the_page_has_the_numbers_of_the_simulation():
+    page = (ROOT / "book" / "numbers.md").read_text(encoding="utf-8")
+    kept = json.loads((ROOT / "benchmarks" / "workers.json").read_text(encoding="utf-8"))
+    for row in kept["rows"]:
+        above, again = (f"{share:{how}%}".replace("%", " %") for share, how in ((row["skew"] - 1, ".0"), (row["again"], ".1")))
+        assert f"| {row['devices']} | {row['tokens']:,} | {above} | {again} | {row['faster']:.1f} |" in page
+    assert f"{kept['prompts']:,} prompts" in page and f"{kept['tokens']:,} tokens" in page
+    slowest = min(kept["transactions"].values())
+    assert f"{slowest} transactions a second" in page
+    assert f"{round(slowest * kept['tokens'] / kept['prompts'], -2):,.0f} tokens a second" in page
