@@ -17,7 +17,6 @@ from rag_utils.engine.weights import WeightsError
 OBJECTS = 100 * 2**20  # bytes that Ray sets aside for what passes between processes: texts and numbers
 DEATHS = 2  # of workers over a shard, after which it is halved
 IN_A_ROW = 20  # deaths with nothing computed in between: then it is no call that is to blame
-STARTS = 3  # of Ray, which a machine that is busy may need
 NAMED, SHOWN = 3, 50  # calls of an error, and characters of each end
 
 
@@ -173,20 +172,17 @@ def ray_here():
 
 def started(workers: int):
     """Ray, running on this machine alone unless somebody started it otherwise: no dashboard, no usage report, no other host."""
-    ray, failed = ray_here(), None
+    ray = ray_here()
+    if ray.is_initialized():
+        return ray
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
     how = {"address": "local", "_node_ip_address": "127.0.0.1", "num_cpus": workers, "object_store_memory": OBJECTS}
     how |= {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
-    for _ in range(STARTS):
-        if ray.is_initialized():
-            return ray
-        try:
-            ray.init(**how)
-        except Exception as error:  # Ray gives up after half a minute, with no exception of its own
-            failed = error
-            ray.shutdown()
-    if not ray.is_initialized():
-        raise WorkersError(f"Ray did not start here: {_last_line(failed)}; try again when the machine has less to do") from failed
+    try:
+        ray.init(**how)
+    except Exception as error:  # Ray gives up after half a minute, with no exception of its own
+        said = _last_line(error).rstrip(".")
+        raise WorkersError(f"Ray did not start here: {said}; run the same command again when the machine has less to do") from error
     return ray
 
 
