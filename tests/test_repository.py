@@ -41,7 +41,8 @@ def cells(path: Path, kind: str | None = None) -> list[tuple[int, dict]]:
 
 def project_requirements() -> dict[str, Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return {canonicalize_name((found := Requirement(line)).name): found for line in project["dependencies"]}
+    lines = project["dependencies"] + [line for extra in project["optional-dependencies"].values() for line in extra]
+    return {canonicalize_name((found := Requirement(line)).name): found for line in lines}
 
 
 def locked(name: str) -> dict[str, tuple[str, int]]:
@@ -97,6 +98,7 @@ def test_every_locked_package_has_a_hash():
 
 
 def test_lock_satisfies_pyproject():
+    """The extras' packages are locked too, so that their tests run."""
     packages = locked("requirements.lock")
     wanted = {name: found for name, found in project_requirements().items() if name != "torch"}
     assert sorted(set(wanted) - set(packages)) == [], "missing from requirements.lock: make lock"

@@ -1,6 +1,7 @@
 """The command `rag-companion`: run chapters, list them and their profiles, look after the data sets."""
 
 import ast
+import os
 import sys
 from enum import StrEnum
 from typing import Annotated
@@ -19,7 +20,6 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, pret
 data = typer.Typer(no_args_is_help=True, help="The public benchmarks: where they are, and how to get them.")
 app.add_typer(data, name="data")
 
-STOPPED = 130  # the exit status after Ctrl-C
 Mode = StrEnum("Mode", MODES)
 
 
@@ -28,10 +28,14 @@ def run(
     chapter: Annotated[str, typer.Argument(help="A chapter, such as 01_data_and_models.")],
     parameter: Annotated[list[str], typer.Option("-p", "--parameter", help="NAME=VALUE; may be repeated.")] = (),
     mode: Annotated[Mode, typer.Option(help="live records what is missing, fresh ignores recordings.")] = Mode.replay,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that compute, each with the model; more than 1 by Ray.")] = 1,
 ) -> None:
     """Execute one chapter. Without parameters the page in the book is renewed, with them the result goes to runs/."""
     given = dict(_assignment(text) for text in parameter)
     chapters.checked(chapter, given)
+    if workers > 1 and mode is Mode.replay:
+        raise ValueError(f"a replay computes nothing that {workers} workers could share; add --mode live, or leave --workers out")
+    os.environ["RAG_COMPANION_WORKERS"] = str(workers)  # for the kernel, see `score.workers`
     if mode is not Mode.replay:
         typer.echo(f"{chapter}: executing, mode {mode.value}", err=True)
         result = chapters.run(chapter, {**given, "mode": mode.value})
@@ -106,12 +110,8 @@ def main() -> None:
     try:
         app()
     except SystemExit as end:
-        if end.code == STOPPED:
+        if end.code == 130:  # after Ctrl-C
             print("\nrag-companion: stopped; what was computed so far is kept", file=sys.stderr)
         raise
     except (ValueError, CacheError, RecordingError, WeightsError, chapters.ChapterError) as error:
         sys.exit(f"rag-companion: {error}")
-
-
-if __name__ == "__main__":
-    main()

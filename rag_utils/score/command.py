@@ -30,6 +30,7 @@ class Options:
     against: Annotated[Path | None, typer.Option(help="A second run on the same questions, or the folder of one.")] = None
     top: Annotated[int, typer.Option(help="How many passages of each question to look at.")] = 10
     seed: Annotated[int, typer.Option(help="Of the samples and of the orders.")] = 0
+    workers: Annotated[int, typer.Option(help="Processes that compute, each with the model; more than 1 by Ray.")] = 1
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out instead of stopping.")] = False
     plan: Annotated[bool, typer.Option("--plan", help="Print calls, tokens, minutes and memory; measure nothing.")] = False
     judge_check: Annotated[Path | None, typer.Option(help="Your labels: question, answers, response, right.")] = None
@@ -53,8 +54,9 @@ class Options:
         from rag_utils.score.scores import chosen
 
         measures = chosen([name.strip() for name in self.measures.split(",")])
-        settings = Settings(closed=self.closed_prompt, read=self.read_prompt)
-        reader = load_reader(self.reader, mode=mode, adapter=self.adapter and str(self.adapter), dtype=self.dtype)
+        settings = Settings(closed=self.closed_prompt, read=self.read_prompt, workers=self.workers)
+        how = {"adapter": self.adapter and str(self.adapter), "dtype": self.dtype, "workers": self.workers}
+        reader = load_reader(self.reader, mode=mode, **how)
         return {"reader": reader, "measures": measures, "top": self.top, "seed": self.seed, "settings": settings}
 
 
@@ -69,6 +71,8 @@ def score(**given) -> None:
         return
     records = options.read(options.run)
     _say(f"{len(records)} questions, {sum(len(record.passages[: options.top]) for record in records)} passages")
+    if options.plan and options.workers != 1:
+        raise ValueError("a plan is tried in one process; leave --workers out")
     if options.plan:
         _print_plan(options, records)
         return

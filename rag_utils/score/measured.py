@@ -47,6 +47,7 @@ class Settings:
     samples: int = 10
     max_new_tokens: int = 24
     rephrase_tokens: int = 128
+    workers: int = 1  # processes in which readers that are given by name compute
 
 
 class Once:

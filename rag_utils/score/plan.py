@@ -68,11 +68,7 @@ def plan(records: Sequence[Record], reader, *, measures, top: int, seed: int, se
 
     reader : as `lm.load(..., mode="fresh")` returns it, so that nothing is read or kept
     """
-    noted = Noted(reader)
-    calls = [
-        *_other_words(records, noted, measures, top, settings),
-        *_asked(records, noted, measures, top, seed, settings),
-    ]
+    calls = noted_calls(records, Noted(reader), measures=measures, top=top, seed=seed, settings=settings)
     greedy = max((call for call in calls if call[0] == REPLIES), key=lambda call: len(call[2]))
     reading, saying, length = calibrated(reader, greedy[2], settings)
     count, rows = _counter(reader), {}
@@ -86,6 +82,12 @@ def plan(records: Sequence[Record], reader, *, measures, top: int, seed: int, se
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("kind")
     table["at_most"] = [kind in (WORDS, REPLIES) and bool({"dense", "ecorag", "moi"} & {*measures}) for kind in table.index]
     return Plan(table, memory(reader))
+
+
+def noted_calls(records, noted: Noted, *, measures, top: int, seed: int, settings: Settings) -> list[tuple[str, int, list[str]]]:
+    """(kind, replies to each, prompts) of every list of calls that `scores.run` makes, in order, as far as they can be known before."""
+    said = _other_words(records, noted, measures, top, settings)
+    return [*said, *_asked(records, noted, measures, top, seed, settings)]
 
 
 def _other_words(records, noted: Noted, measures, top: int, settings: Settings) -> list[tuple]:

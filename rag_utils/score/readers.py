@@ -7,10 +7,11 @@ from pathlib import Path
 from rag_utils import lm
 from rag_utils.engine import profiles
 from rag_utils.score.endpoint import Endpoint
+from rag_utils.score.workers import load
 
 
 def load_reader(
-    name: str | Path, *, mode: str = "live", adapter: str | None = None, dtype: str | None = None
+    name: str | Path, *, mode: str = "live", adapter: str | None = None, dtype: str | None = None, workers: int = 1
 ) -> lm.LanguageModel | Endpoint:
     """The reader of that name.
 
@@ -18,6 +19,7 @@ def load_reader(
               where it has several
     mode    : as in `lm.load`
     adapter : a folder with a LoRA adapter; dtype: "float32", "bfloat16" or "float16". A server has chosen both already
+    workers : processes that compute, as in `workers.load`; of a server 1
     raises  : ValueError for a name that is none of these; WeightsError if the weights, or the server, cannot be had
     """
     name = str(name)
@@ -27,7 +29,9 @@ def load_reader(
         profile = profiles.get(name, dtype=dtype)
         if adapter is not None:
             profile = profile.model_copy(update={"adapter": os.path.abspath(os.path.expanduser(adapter))})
-        return lm.load(profile, mode=mode)
+        return load(profile, mode=mode, workers=workers)
     if adapter is not None or dtype is not None:
         raise ValueError("adapter and dtype are the server's choice; leave them out, and start it with those you want")
+    if workers != 1:
+        raise ValueError(f"a server makes batches of what it is asked, and shares them out itself; got {workers} workers, want 1")
     return Endpoint(name, mode=mode)

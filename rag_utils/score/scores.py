@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from rag_utils import lm, stats
+from rag_utils import stats
 from rag_utils.base import checks
 from rag_utils.base.cache import make_dir
 from rag_utils.base.sealed import replace
@@ -21,6 +21,7 @@ from rag_utils.score import measured, report
 from rag_utils.score.columns import ASKED, MEASURES, OF_PASSAGES, OF_QUESTIONS, PLACED, TEXTS, WHOLE, why
 from rag_utils.score.measured import Settings
 from rag_utils.score.records import Record, checked
+from rag_utils.score.workers import load
 
 DEFAULT = Settings()
 FILES = ("passages.jsonl", "questions.jsonl", "summary.json", "settings.json", "erag.qrels", "report.html")
@@ -96,16 +97,16 @@ def run(
     reader   : a profile's name, a folder of weights, the address of a server, or what `readers.load_reader` or `lm.load` returns
     mode     : "live" keeps every reply in the user's store as it comes, so that a run that was stopped goes on where it was; "replay" takes
                them from there only; "fresh" does neither
-    settings : prompts, lengths, and who rephrases and judges
+    settings : prompts, lengths, who rephrases and judges, and the number of workers
     raises   : ValueError for other records or options than said, and for a measure that this reader cannot serve
     """
     records, measures = checked(records), chosen(measures)
     top, seed = checks.whole("top", top, least=1), checks.whole("seed", seed, least=0)
-    model = measured.Once(loaded(reader, mode))
+    model = measured.Once(loaded(reader, mode, settings.workers))
     refuse(model, measures, settings)
     words, facts = {}, {}
     if "dense" in measures:
-        asker = measured.Once(_asker(settings.asker, mode))
+        asker = measured.Once(_asker(settings.asker, mode, settings.workers))
         texts = [passage.text for record in records for passage in record.passages[:top]]
         words = measured.other_words(texts, asker, settings)
         facts = {"asker": asker.name, "asker_fingerprint": asker.fingerprint, "asker_asked": asker.counted()}
@@ -131,18 +132,18 @@ def chosen(measures: Sequence[str]) -> list[str]:
     return checks.distinct("measures", names)
 
 
-def loaded(reader, mode: str):
+def loaded(reader, mode: str, workers: int = 1):
     """The reader of that name, folder or address; any other object is one already."""
     if not isinstance(reader, str | Path):
         return reader
     from rag_utils.score.readers import load_reader
 
-    return load_reader(str(reader), mode=mode)
+    return load_reader(str(reader), mode=mode, workers=workers)
 
 
-def _asker(asker, mode: str):
+def _asker(asker, mode: str, workers: int):
     """The profile's reader; what can be asked already stays what it is."""
-    return asker if hasattr(asker, "generate") else lm.load(asker, mode=mode)
+    return asker if hasattr(asker, "generate") else load(asker, mode=mode, workers=workers)
 
 
 def refuse(reader, measures: Sequence[str], settings: Settings) -> None:

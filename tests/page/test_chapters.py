@@ -135,7 +135,7 @@ def test_the_command_lists(book):
 
 def test_an_error_is_one_sentence_and_not_a_traceback():
     for words, status, said in ((["99"], 1, "rag-companion: unknown chapter"), ([], 2, "Missing argument")):
-        asked = [sys.executable, "-m", "rag_utils.page.cli", "run", *words]
+        asked = [sys.executable, "-c", "from rag_utils.page.cli import main; main()", "run", *words]
         done = subprocess.run(asked, capture_output=True, text=True)
         assert done.returncode == status and said in done.stderr and "Traceback" not in done.stderr
 

@@ -135,7 +135,7 @@ def test_a_plan_of_everything_is_an_upper_bound_and_asks_the_reader_nothing(monk
     every = ["seper", "erag", "dense", "ecorag", "moi"]
     planned = plan(records, reader, measures=every, top=10, seed=0, settings=Settings()).calls
     assert reader.asked == [] and reader.scored == []
-    monkeypatch.setattr("rag_utils.score.scores.lm.load", lambda profile, **how: tiny_run.Talker())
+    monkeypatch.setattr("rag_utils.lm.load", lambda profile, **how: tiny_run.Talker())
     made = run(records, measures=every, reader=reader).settings
     assert planned.loc["replies", "prompts"] >= made["asked"]["replies"] > 0.5 * planned.loc["replies", "prompts"]
     assert planned.loc["samples", "replies"] == made["asked"]["samples"]
