@@ -18,10 +18,7 @@ from rag_utils.score import workers
 
 @cache
 def reader(profile: str, mode: str, chapter: str | None = None) -> LanguageModel:
-    """The profile's reader, loaded once per process, which computes in as many as `rag-companion run --workers` says.
-
-    Arguments as in `lm.load`, no chapter for calls that see the text of a benchmark
-    """
+    """The profile's reader, loaded once per process, as `score.workers.load`; no chapter for calls that see the text of a benchmark."""
     model = workers.load(profile, mode=mode, chapter=chapter)
     LOADED[model.profile.name] = model.fingerprint
     return model

@@ -1,7 +1,6 @@
 """SePer's findings: what lists are worth by how many passages, found by whom, reranked how, and found again after a first reply.
 
-Fixed before the first call: k = 1, 5, 10; ten to rerank; three rounds; all of the corpus, and of the others what chapter 9 has, but of NQ
-150: as many as show the printed step from one passage to five four times in five, by the spread of the first 40.
+Fixed before the first call: k = 1, 5, 10; ten to rerank; three rounds; all of the corpus, of the others what chapter 9 has, of NQ 150 too.
 """
 
 from dataclasses import replace
