@@ -312,10 +312,10 @@ def test_a_driver_that_was_killed_goes_on_where_it_was(ray, folder, cache, expec
 
 def test_the_simulation_counts_what_each_device_has():
     simulated = script("workers", "benchmarks")
-    asked = [([[1] * 3000 + [2], [1] * 3000 + [3], [5] * 3001], [10, 10, 10]), ([[7] * 50], [0])]
-    assert simulated.shared(asked, 1) == {"tokens": 6083, "skew": 1.0, "again": 0.0}
+    asked = [([[1] * 1400 + [2], [1] * 1400 + [3], [5] * 1401], [10, 10, 10]), ([[7] * 50], [0])]
+    assert simulated.shared(asked, 1) == {"tokens": 2883, "skew": 1.0, "again": 0.0}
     two = simulated.shared(asked, 2)
-    assert two["tokens"] == 3022 + 50 and two["again"] == 0 and two["skew"] == pytest.approx(2 * 3072 / 6083)
+    assert two["tokens"] == 1422 + 50 and two["again"] == 0 and two["skew"] == pytest.approx(2 * 1472 / 2883)
     records, reader = tiny_run.records(), tiny_run.Finder()
     reader.encode = lambda text: [1 + number for number in text.encode()]
     calls = simulated.calls_of(records, reader)
