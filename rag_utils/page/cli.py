@@ -1,4 +1,4 @@
-"""The command `rag-companion`: run chapters, list them and their profiles, look after the data sets."""
+"""The command `rag-companion`: run chapters, list them, look after the data sets; `score.command` adds the rest."""
 
 import ast
 import sys
@@ -9,7 +9,6 @@ import typer
 
 from rag_utils.base.cache import CacheError
 from rag_utils.corpora import manifest
-from rag_utils.engine import profiles
 from rag_utils.engine.calls import MODES
 from rag_utils.engine.recordings import RecordingError
 from rag_utils.engine.weights import WeightsError
@@ -54,12 +53,6 @@ def verify(chapter: Annotated[str | None, typer.Argument(help="A chapter; all of
     raise typer.Exit(chapters.verify(*filter(None, [chapter])))
 
 
-@app.command()
-def build() -> None:
-    """Execute every chapter that changed since it was last executed here."""
-    chapters.build(say=typer.echo)
-
-
 @app.command(name="list")
 def list_chapters() -> None:
     """The chapters and their parameters."""
@@ -68,13 +61,6 @@ def list_chapters() -> None:
         may = chapters.ranges(chapter)
         for name, default in chapters.parameters(chapter).items():
             typer.echo(f"  -p {name}={default!r}  {parameters.said(may.get(name, {}))}".rstrip())
-
-
-@app.command(name="profiles")
-def list_profiles() -> None:
-    """The profiles: which models they name and what they need."""
-    for profile in profiles.PROFILES.values():
-        typer.echo(f"{profile.name:12} {profile.reader} ({profile.dtype}): {profile.needs}")
 
 
 @data.command()

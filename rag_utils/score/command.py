@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from rag_utils.page.cli import app, main
+from rag_utils.score import before
 
-__all__ = ["main"]
+__all__ = ["before", "main"]
 DIGITS = 3
 SHOWN = 5  # questions that changed most
 
@@ -53,7 +54,7 @@ class Options:
         from rag_utils.score.scores import chosen
 
         measures = chosen([name.strip() for name in self.measures.split(",")])
-        settings = Settings(closed=self.closed_prompt, read=self.read_prompt)
+        settings = Settings(closed=self.closed_prompt, read=self.read_prompt, judge=before.judge_of(self.reader))
         reader = load_reader(self.reader, mode=mode, adapter=self.adapter and str(self.adapter), dtype=self.dtype)
         return {"reader": reader, "measures": measures, "top": self.top, "seed": self.seed, "settings": settings}
 

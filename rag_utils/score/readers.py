@@ -14,8 +14,8 @@ def load_reader(
 ) -> lm.LanguageModel | Endpoint:
     """The reader of that name.
 
-    name    : a profile's name; a folder with config.json and safetensors; http(s)://HOST:PORT of an OpenAI-compatible server, with #MODEL
-              where it has several
+    name    : a profile's name, also one with a server; a folder with config.json and safetensors; http(s)://HOST:PORT of an
+              OpenAI-compatible server, with #MODEL where it has several
     mode    : as in `lm.load`
     adapter : a folder with a LoRA adapter; dtype: "float32", "bfloat16" or "float16". A server has chosen both already
     raises  : ValueError for a name that is none of these; WeightsError if the weights, or the server, cannot be had
@@ -23,11 +23,11 @@ def load_reader(
     name = str(name)
     if re.match(r"(localhost|[\w.-]+:\d+)(/|#|$)", name):
         raise ValueError(f"the address of a server begins with http:// or https://; got {name!r}")
-    if "://" not in name:
-        profile = profiles.get(name, dtype=dtype)
+    profile = None if "://" in name else profiles.get(name, dtype=dtype)
+    if profile is not None and not profile.server:
         if adapter is not None:
             profile = profile.model_copy(update={"adapter": os.path.abspath(os.path.expanduser(adapter))})
         return lm.load(profile, mode=mode)
     if adapter is not None or dtype is not None:
         raise ValueError("adapter and dtype are the server's choice; leave them out, and start it with those you want")
-    return Endpoint(name, mode=mode)
+    return Endpoint(name if profile is None else profile.server, mode=mode)
