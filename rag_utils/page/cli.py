@@ -29,7 +29,7 @@ def run(
     mode: Annotated[Mode, typer.Option(help="live records what is missing, fresh ignores recordings.")] = Mode.replay,
 ) -> None:
     """Execute one chapter. Without parameters the page in the book is renewed, with them the result goes to runs/."""
-    given = dict(_assignment(text) for text in parameter)
+    given = dict(assignment(text) for text in parameter)
     chapters.checked(chapter, given)
     if mode is not Mode.replay:
         typer.echo(f"{chapter}: executing, mode {mode.value}", err=True)
@@ -77,7 +77,7 @@ def fetch(name: Annotated[str, typer.Argument(help="A data set of `rag-companion
     typer.echo(manifest.fetch(name))
 
 
-def _assignment(text: str) -> tuple[str, object]:
+def assignment(text: str) -> tuple[str, object]:
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise ValueError(f"a parameter is written NAME=VALUE, got {text!r}")

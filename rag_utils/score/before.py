@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rag_utils.engine import profiles
-from rag_utils.page.cli import app
+from rag_utils.page.cli import app, assignment
 
 ASKED = "Question: What is the capital of France?\nAnswer:"
 
@@ -22,6 +22,20 @@ def build(
     from rag_utils.score import building
 
     building.build(say=typer.echo, jobs=jobs)
+
+
+@app.command()
+def plan(
+    chapter: Annotated[str, typer.Argument(help="A chapter, such as 01_data_and_models.")],
+    profile: Annotated[str | None, typer.Option(help="The chapter's parameter `profile`.")] = None,
+    parameter: Annotated[list[str], typer.Option("-p", "--parameter", help="NAME=VALUE; may be repeated.")] = (),
+    mode: Annotated[str, typer.Option(help="live counts what is not recorded yet, fresh everything.")] = "live",
+) -> None:
+    """What a run of a chapter will ask and take here: calls, tokens, minutes, memory, disk. Its models are tried, nothing is kept."""
+    from rag_utils.score import foreseen
+
+    given = dict(assignment(text) for text in parameter) | ({} if profile is None else {"profile": profile})
+    typer.echo(str(foreseen.plan(chapter, given, mode=mode)))
 
 
 @app.command(name="profiles")
