@@ -1,6 +1,5 @@
 """Commands for what comes before a long run: the profiles and a try of one, a plan of a chapter, the book built from what is recorded."""
 
-import resource
 import sys
 import time
 from dataclasses import dataclass
@@ -105,6 +104,8 @@ def judge_of(reader: str) -> str:
 
 def most_memory() -> float:
     """Gigabytes that this process had at most so far."""
+    import resource
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 

@@ -85,11 +85,11 @@ def made(seen: dict, *, mode: str) -> Plan:
     """The plan that follows from what `stand_in.observed` returned."""
     rows, size = {}, 0.0
     for name in dict.fromkeys([*seen["each"], *seen["alike"]]):
-        one, other = (seen[how].get(name, {}) for how in ("each", "alike"))
-        more = max((one, other), key=lambda kind: kind.get("distinct", 0) + kind.get("said", 0))
+        each, alike = (seen[how].get(name, {}) for how in ("each", "alike"))
+        more = max((each, alike), key=lambda kind: kind.get("distinct", 0) + kind.get("said", 0))
         row = {count: round(more[count]) for count in COUNTS}
         row["minutes"] = (more["distinct"] * more["reading"] + more["said"] * more["saying"]) / 60
-        pairs = [(one.get(count, 0), other.get(count, 0)) for count in ("prompts", "replies")]
+        pairs = [(each.get(count, 0), alike.get(count, 0)) for count in ("prompts", "replies")]
         judged = "judgements" in name  # of words that all differ, where a reader repeats itself
         row |= {"recorded": more["recorded"], "at_most": judged or any(abs(a - b) > DIFFERS * max(a, b) for a, b in pairs)}
         rows[name] = row

@@ -200,7 +200,7 @@ class Words:
             ask(list(calls[:count]))
             seconds = self._notes.clock() - began
             most = min(self._texts.batch_tokens, max(FIRST, int(SECONDS * sizes[count - 1] / seconds)))
-        kind.tried = math.inf if sizes[count - 1] >= most else sizes[-1]
+        kind.tried = math.inf if sizes[count - 1] >= most else int(sizes[-1])
         return list(calls[:count]), seconds, size(prefix_tree(encoded[:count]))
 
 
