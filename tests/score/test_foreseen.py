@@ -10,6 +10,7 @@ import nbformat
 import pytest
 import tiny
 
+from book import results
 from rag_utils import judge, lm, retrieve
 from rag_utils.engine import recordings
 from rag_utils.page import chapters
@@ -53,7 +54,8 @@ def book(tmp_path, monkeypatch):
         cells = [parameters, *map(nbformat.v4.new_code_cell, codes)]
         nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "notebooks/03_planned.ipynb")
         notes = stand_in.Notes(once=mode == "live")
-        return foreseen.made(stand_in.observed("03_planned", {"count": 5}, notes), mode=mode)
+        seen = json.dumps(stand_in.observed("03_planned", {"count": 5}, notes))  # as it goes from process to process
+        return foreseen.made(json.loads(seen), mode=mode)
 
     return planned
 
@@ -149,6 +151,22 @@ def test_what_cannot_be_planned_is_said_in_a_sentence(words, said, tmp_path):
     assert done.returncode == 1 and f"rag-companion: {said}" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_what_is_seen_is_what_json_holds(book):
-    seen = {"each": {}, "alike": {}, "stopped": [], "page": 1.0, "gigabytes": 1.0, "card": None, "weights": 0.0}
-    assert foreseen.made(json.loads(json.dumps(seen)), mode="live").minutes == pytest.approx(1 / 60)
+def test_the_page_shows_every_run_and_marks_what_was_not_measured(tmp_path, monkeypatch):
+    planned = {"prompts": 1234, "distinct": 5678, "minutes": 2.34, "gigabytes": 1.96, "at_most": True}
+    run = {"chapter": "01_x", "profile": "mine", "mode": "live", "parameters": {"questions": 40}, "planned": planned}
+    measured = run | {"real": {"minutes": 1.96, "gigabytes": 2.04}, "planned": planned | {"at_most": False}}
+    (tmp_path / "benchmarks").mkdir()
+    stored = {"machine": "One core.", "runs": [run | {"real": None}, measured]}
+    (tmp_path / "benchmarks/plans.json").write_text(json.dumps(stored))
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    html = results.plans_html()
+    cells = "<td>1,234</td><td>5,678</td><td>{}2.3</td><td>{}</td><td>2.0</td><td>{}</td>"
+    assert cells.format("at most ", "not run", "not run") in html and cells.format("", "2.0", "2.0") in html
+    assert "<p>One core.</p>" in html and "<td>live; questions = 40</td>" in html
+
+
+def test_what_was_planned_and_measured_is_told_as_it_is_kept():
+    stored = json.loads((chapters.ROOT / "benchmarks/plans.json").read_text())
+    assert sum(run["real"] is not None for run in stored["runs"]) >= 3
+    for run in stored["runs"]:
+        assert run["chapter"] in chapters.names() and set(run["parameters"]) <= set(chapters.parameters(run["chapter"]))
