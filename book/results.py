@@ -3,6 +3,7 @@
 {results}    every claim and every printed value that is held against a measurement, with its verdict, as one table to filter
 {inventory}  every table and figure of the five papers, and what became of it
 {status}     what each page was made with: its live check, how long it replays, the versions of what it stands on
+{plans}      runs that were planned and then made: calls, minutes and memory, and plans of runs that were not made, marked so
 """
 
 import csv
@@ -148,6 +149,22 @@ def status_html() -> str:
     return f"<p>Python 3.11, {made}. {escape(times['machine'])}</p>" + table(("page", "replay", "live check"), body)
 
 
+def plans_html() -> str:
+    path, body = ROOT / "benchmarks/plans.json", ""
+    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"machine": "", "runs": []}
+    for run in stored["runs"]:
+        planned, real = run["planned"], run["real"]
+        given = ", ".join(f"{name} = {value}" for name, value in run["parameters"].items())
+        bound = "at most " if planned["at_most"] else ""
+        cells = [run["chapter"], run["profile"], f"{run['mode']}; {given}" if given else run["mode"]]
+        cells += [f"{planned['prompts']:,}", f"{planned['distinct']:,}", f"{bound}{planned['minutes']:.1f}"]
+        cells += [f"{real['minutes']:.1f}" if real else "not run", f"{planned['gigabytes']:.1f}"]
+        cells += [f"{real['gigabytes']:.1f}" if real else "not run"]
+        body += f"<tr>{''.join(f'<td>{escape(words)}</td>' for words in cells)}</tr>"
+    head = ("chapter", "profile", "how", "prompts", "tokens read", "minutes, estimated", "minutes, measured")
+    return f"<p>{escape(stored['machine'])}</p>" + table((*head, "GB, estimated", "GB, measured"), body)
+
+
 def figure_of(page: dict, name: str) -> tuple[bytes, str]:
     """The picture and the alternative text of the cell that names its figure so; KeyError if there is none."""
     for cell in page["cells"]:
@@ -189,9 +206,14 @@ class Status(Directive):
         return [nodes.raw("", status_html(), format="html")]
 
 
+class Plans(Directive):
+    def run(self):
+        return [nodes.raw("", plans_html(), format="html")]
+
+
 def read_again(app, env, names):
     """What they show changes with other files than their own."""
-    names.extend({"book/intro", "book/results", "book/status"} & env.found_docs - {*names})
+    names.extend({"book/intro", "book/results", "book/status", "book/workstation"} & env.found_docs - {*names})
 
 
 def setup(app):
@@ -199,5 +221,6 @@ def setup(app):
     app.add_directive("inventory", Inventory)
     app.add_directive("picture", Picture)
     app.add_directive("status", Status)
+    app.add_directive("plans", Plans)
     app.connect("env-before-read-docs", read_again)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -20,6 +20,7 @@ from rag_utils.engine.tree import prefix_tree, size
 from rag_utils.measures import dense as measure
 from rag_utils.measures.dense import Asked, Outcome, Settings, Supply, Tables
 from rag_utils.prompts import load as load_prompt
+from rag_utils.score import chunking
 
 CHAPTER, COMPANION = "05_dense_rag", "companion"
 VARIANTS = {
@@ -160,7 +161,7 @@ class Material:
         self.documents = contexts.documents_of(self.questions, data.passages(dataset))
         self.encode, count = retrieve.encoder(), self.writer.count_tokens
         self.ways = {
-            way: contexts.recursive_chunks(self.documents, size=length, overlap=overlap, count_tokens=count)
+            way: chunking.recursive_chunks(self.documents, size=length, overlap=overlap, count_tokens=count)
             for way, (length, overlap) in contexts.FIXED.items()
         }
         self.ways[SEMANTIC] = self.semantic(how["tau"])
@@ -176,7 +177,7 @@ class Material:
 
     def semantic(self, tau: float) -> list[Passage]:
         how = {"max_tokens": self.how["max_tokens"], "count_tokens": self.writer.count_tokens}
-        return contexts.semantic_chunks(self.documents, threshold=tau, encode=self.encode, **how)
+        return chunking.semantic_chunks(self.documents, threshold=tau, encode=self.encode, **how)
 
     def supplied(self, chunks: Sequence[Passage], k: int, questions: Sequence[Question]) -> list[Supply]:
         """The questions with the chunks that they may use: on the companion those of all documents, on a benchmark of their own."""
@@ -205,7 +206,7 @@ def cut_rows(material) -> pd.DataFrame:
         for chunk in own
     ]
     for number, parts in enumerate(material.documents.values(), 1):
-        units = checks.directions("embeddings", material.encode(contexts.sentences_of(parts)))
+        units = checks.directions("embeddings", material.encode(chunking.sentences_of(parts)))
         for place, cosine in enumerate((units[:-1] * units[1:]).sum(axis=1), 1):
             rows.append({"id": f"d{number:03}s{place:03}", "condition": "neighbours", "cosine": cosine})
     return pd.DataFrame(rows)

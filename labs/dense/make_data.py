@@ -20,6 +20,7 @@ from rag_utils import answers, data, dense, judge, prompts, retrieve
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
 from rag_utils.measures import dense as measure
+from rag_utils.score import chunking
 
 DATA, RESULTS = Path(__file__).resolve().parent / "data", ROOT / "data" / "results"
 THRESHOLDS, RAG = "04_dense_thresholds", "05_dense_rag"
@@ -106,7 +107,7 @@ def refinements(questions, pool) -> list[dict]:
     encode, writer = retrieve.remembering(retrieve.encoder()), asking.reader(WRITER, MODE, RAG)
     articles = contexts.documents_of(questions, pool)
     cutting = {"threshold": TAU, "max_tokens": MAX_TOKENS, "count_tokens": writer.count_tokens}
-    chunks = contexts.semantic_chunks(articles, encode=encode, **cutting)
+    chunks = chunking.semantic_chunks(articles, encode=encode, **cutting)
     asked = {
         "salt": [question for question in questions if question.id == SALT],
         "corpus": [question for question in questions if question.id in unsure],

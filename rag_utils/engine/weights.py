@@ -54,8 +54,9 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
 
     task = task or profile.task
     name, revision = (profile.judge, None) if task == "nli" else (profile.reader, profile.revision)
-    if name is None:
-        raise WeightsError(f"profile {profile.name!r} has no entailment model; take one that does, such as 'laptop'.")
+    if not name:
+        lacks = "entailment model" if task == "nli" else "weights, only a server, which `rag-companion score` asks"
+        raise WeightsError(f"profile {profile.name!r} has no {lacks}; take one that does, such as 'laptop'.")
     if name == EMBEDDED:
         folder = embedded_directory()
         model, tokenizer = _from_pretrained(folder, "causal", profile)

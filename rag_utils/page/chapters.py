@@ -21,7 +21,7 @@ import nbformat
 from rag_utils.base import checks, imports, sealed
 from rag_utils.base.cache import ROOT, make_dir
 from rag_utils.base.progress import TERMINAL, terminal_name
-from rag_utils.engine import recordings, weights
+from rag_utils.engine import profiles, recordings, weights
 from rag_utils.page import parameters as parameters_of
 
 SOURCES = ROOT / "notebooks"
@@ -103,24 +103,6 @@ def run(chapter: str, given: dict[str, object] | None = None, *, output: Path | 
     return output
 
 
-def build(*, say=print) -> None:
-    """Execute every chapter that stands on something that changed since it was last executed here.
-
-    raises : ValueError naming each file of `data/results` that is damaged or belongs to no table; nothing is executed then
-    """
-    if damaged := list(sealed.damage(RESULTS)):
-        raise ValueError("; ".join(damaged))
-    for chapter in names():
-        stamp = STAMPS / chapter
-        if stamp.exists() and stamp.read_bytes() == _digest(chapter):
-            say(f"{chapter}: nothing changed")
-            continue
-        say(f"{chapter}: executing")
-        run(chapter)
-        make_dir(stamp.parent)
-        stamp.write_bytes(_digest(chapter))
-
-
 def prepare() -> None:
     """Unpack the embedded reader, if that was not done yet, so that no chapter has to wait for it."""
     if not weights.embedded_is_ready():
@@ -163,6 +145,7 @@ def _execute(chapter: str, given: dict, scratch: Path) -> None:
     terminal = terminal_name()
     settings = {"PYTHONHASHSEED": "0", "JUPYTER_PLATFORM_DIRS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     settings |= {TERMINAL: terminal} if terminal else {"TQDM_DISABLE": "1"}
+    settings |= {profiles.OWN: str(own)} if (own := profiles.own_file()).exists() else {}  # a kernel works in another folder
     for name in ("papermill", "asyncio"):  # they log what is raised, and the end of a kernel that Ctrl-C stopped
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
@@ -223,10 +206,3 @@ def inputs(chapter: str) -> set[Path]:
     timings = {path for path in (ROOT / "benchmarks").glob("*.json") if path.name in code}
     style = {*(ROOT / "rag_utils").rglob("*.mplstyle"), *(ROOT / "book").glob("moving/*.html")}
     return {SOURCES / f"{chapter}.ipynb", *modules, *data, *timings, *style, *ROOT.glob("requirements*.lock")}
-
-
-def _digest(chapter: str) -> bytes:
-    """What the stamp of an executed chapter says: checksums of its inputs and of its page."""
-    paths = [*sorted(inputs(chapter)), BOOK / f"{chapter}.ipynb"]
-    parts = [f"{path.relative_to(ROOT)} {sealed.sha256(path.read_bytes())}" for path in paths if path.exists()]
-    return "\n".join(parts).encode()

@@ -1,4 +1,4 @@
-"""The command `rag-companion`: run chapters, list them and their profiles, look after the data sets."""
+"""The command `rag-companion`: run chapters, list them, look after the data sets; `score.command` adds the rest."""
 
 import ast
 import os
@@ -10,7 +10,6 @@ import typer
 
 from rag_utils.base.cache import CacheError
 from rag_utils.corpora import manifest
-from rag_utils.engine import profiles
 from rag_utils.engine.calls import MODES
 from rag_utils.engine.recordings import RecordingError
 from rag_utils.engine.weights import WeightsError
@@ -31,7 +30,7 @@ def run(
     workers: Annotated[int, typer.Option(min=1, help="Processes that compute, each with the model; more than 1 by Ray.")] = 1,
 ) -> None:
     """Execute one chapter. Without parameters the page in the book is renewed, with them the result goes to runs/."""
-    given = dict(_assignment(text) for text in parameter)
+    given = dict(assignment(text) for text in parameter)
     chapters.checked(chapter, given)
     if workers > 1 and mode is Mode.replay:
         raise ValueError(f"a replay computes nothing that {workers} workers could share; add --mode live, or leave --workers out")
@@ -58,12 +57,6 @@ def verify(chapter: Annotated[str | None, typer.Argument(help="A chapter; all of
     raise typer.Exit(chapters.verify(*filter(None, [chapter])))
 
 
-@app.command()
-def build() -> None:
-    """Execute every chapter that changed since it was last executed here."""
-    chapters.build(say=typer.echo)
-
-
 @app.command(name="list")
 def list_chapters() -> None:
     """The chapters and their parameters."""
@@ -72,13 +65,6 @@ def list_chapters() -> None:
         may = chapters.ranges(chapter)
         for name, default in chapters.parameters(chapter).items():
             typer.echo(f"  -p {name}={default!r}  {parameters.said(may.get(name, {}))}".rstrip())
-
-
-@app.command(name="profiles")
-def list_profiles() -> None:
-    """The profiles: which models they name and what they need."""
-    for profile in profiles.PROFILES.values():
-        typer.echo(f"{profile.name:12} {profile.reader} ({profile.dtype}): {profile.needs}")
 
 
 @data.command()
@@ -95,7 +81,7 @@ def fetch(name: Annotated[str, typer.Argument(help="A data set of `rag-companion
     typer.echo(manifest.fetch(name))
 
 
-def _assignment(text: str) -> tuple[str, object]:
+def assignment(text: str) -> tuple[str, object]:
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise ValueError(f"a parameter is written NAME=VALUE, got {text!r}")

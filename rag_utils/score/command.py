@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from rag_utils.page.cli import app, main
+from rag_utils.score import before
 
-__all__ = ["main"]
+__all__ = ["before", "main"]
 DIGITS = 3
 SHOWN = 5  # questions that changed most
 
@@ -54,7 +55,7 @@ class Options:
         from rag_utils.score.scores import chosen
 
         measures = chosen([name.strip() for name in self.measures.split(",")])
-        settings = Settings(closed=self.closed_prompt, read=self.read_prompt, workers=self.workers)
+        settings = Settings(closed=self.closed_prompt, read=self.read_prompt, judge=before.judge_of(self.reader), workers=self.workers)
         how = {"adapter": self.adapter and str(self.adapter), "dtype": self.dtype, "workers": self.workers}
         reader = load_reader(self.reader, mode=mode, **how)
         return {"reader": reader, "measures": measures, "top": self.top, "seed": self.seed, "settings": settings}

@@ -15,8 +15,8 @@ def load_reader(
 ) -> lm.LanguageModel | Endpoint:
     """The reader of that name.
 
-    name    : a profile's name; a folder with config.json and safetensors; http(s)://HOST:PORT of an OpenAI-compatible server, with #MODEL
-              where it has several
+    name    : a profile's name, also one with a server; a folder with config.json and safetensors; http(s)://HOST:PORT of an
+              OpenAI-compatible server, with #MODEL where it has several
     mode    : as in `lm.load`
     adapter : a folder with a LoRA adapter; dtype: "float32", "bfloat16" or "float16". A server has chosen both already
     workers : processes that compute, as in `workers.load`; of a server 1
@@ -25,8 +25,8 @@ def load_reader(
     name = str(name)
     if re.match(r"(localhost|[\w.-]+:\d+)(/|#|$)", name):
         raise ValueError(f"the address of a server begins with http:// or https://; got {name!r}")
-    if "://" not in name:
-        profile = profiles.get(name, dtype=dtype)
+    profile = None if "://" in name else profiles.get(name, dtype=dtype)
+    if profile is not None and not profile.server:
         if adapter is not None:
             profile = profile.model_copy(update={"adapter": os.path.abspath(os.path.expanduser(adapter))})
         return load(profile, mode=mode, workers=workers)
@@ -34,4 +34,4 @@ def load_reader(
         raise ValueError("adapter and dtype are the server's choice; leave them out, and start it with those you want")
     if workers != 1:
         raise ValueError(f"a server makes batches of what it is asked, and shares them out itself; got {workers} workers, want 1")
-    return Endpoint(name, mode=mode)
+    return Endpoint(name if profile is None else profile.server, mode=mode)

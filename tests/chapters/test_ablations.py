@@ -16,6 +16,7 @@ from rag_utils import judge, lm, prompts, retrieve
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
 from rag_utils.measures import dense as asked
+from rag_utils.score import chunking
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_what_cutting_makes_in_numbers():
     }
     writer = SimpleNamespace(count_tokens=lambda text: len(text.split()))
     how = {"threshold": 0.9, "max_tokens": 9, "count_tokens": writer.count_tokens, "encode": encode}
-    chunks = contexts.semantic_chunks(documents, **how)
+    chunks = chunking.semantic_chunks(documents, **how)
     material = SimpleNamespace(
         writer=writer, encode=encode, documents=documents, ways={"semantic": chunks}, faithful={chunks[0].text: 0.25}
     )

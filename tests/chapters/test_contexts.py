@@ -9,6 +9,7 @@ from experiments.dense_rag import contexts
 from rag_utils import retrieve
 from rag_utils.data import Passage, Question
 from rag_utils.measures.dense import Supply
+from rag_utils.score import chunking
 
 # --- cutting ---------------------------------------------------------------------------------------
 
@@ -29,7 +30,7 @@ def test_documents_are_those_that_the_questions_own_passages_are_from():
 
 def test_paragraphs_then_sentences_then_words():
     def cut(size, overlap=0):
-        found = contexts.recursive_chunks(DOCUMENTS, size=size, overlap=overlap, count_tokens=words)
+        found = chunking.recursive_chunks(DOCUMENTS, size=size, overlap=overlap, count_tokens=words)
         return [chunk.text for chunk in found]
 
     assert cut(15) == [" ".join(TEXT.split())]
@@ -47,13 +48,13 @@ def test_semantic_chunks_join_what_is_alike_across_paragraphs():
         )
 
     how = {"max_tokens": 20, "count_tokens": words, "encode": encode}
-    found = contexts.semantic_chunks(DOCUMENTS, threshold=0.5, **how)
+    found = chunking.semantic_chunks(DOCUMENTS, threshold=0.5, **how)
     assert [chunk.text for chunk in found] == [
         "One cat sat here.",
         "Two dogs ran away. Three birds sang a song. Four fish.",
     ]
     assert [chunk.id for chunk in found] == ["d001c001", "d001c002"] and {chunk.title for chunk in found} == {"T"}
-    every = contexts.semantic_chunks(DOCUMENTS, threshold=-1.0, **how)
+    every = chunking.semantic_chunks(DOCUMENTS, threshold=-1.0, **how)
     assert [chunk.text for chunk in every] == [" ".join(TEXT.split())]
 
 

@@ -17,7 +17,9 @@ from typer.testing import CliRunner
 
 from rag_utils.base import sealed
 from rag_utils.engine import recordings
-from rag_utils.page import chapters, cli
+from rag_utils.page import chapters
+from rag_utils.score import building
+from rag_utils.score import command as every_command  # which adds to those of `cli`
 
 CELLS = """
 import matplotlib.pyplot as plt
@@ -67,7 +69,7 @@ def test_the_embedded_reader_is_unpacked_once_before_the_first_chapter(monkeypat
 
 def command(*words):
     """What the command says, and its exit status, errors as the reader sees them."""
-    result = CliRunner().invoke(cli.app, list(words))
+    result = CliRunner().invoke(every_command.app, list(words))
     return result.exit_code, result.output if result.exception is None else str(result.exception)
 
 
@@ -101,9 +103,66 @@ def test_a_failing_cell_leaves_the_old_page(book):
 def test_build_executes_a_chapter_once(book):
     (book / "notebooks/02_broken.ipynb").unlink()
     said = []
-    chapters.build(say=said.append)
-    chapters.build(say=said.append)
+    building.build(say=said.append)
+    building.build(say=said.append)
     assert said == ["01_good: executing", "01_good: nothing changed"]
+
+
+def test_a_kernel_knows_the_profiles_of_the_folder_that_the_command_was_given_in(book, monkeypatch):
+    monkeypatch.chdir(book)
+    (book / "profiles.toml").write_text('[mine]\nreader = "a/b"')
+    code = "from rag_utils.engine import profiles\nprint(profiles.get('mine').reader)"
+    nbformat.write(notebook("number = 1", code), book / "notebooks/03_mine.ipynb")
+    assert '"a/b\\n"' in chapters.run("03_mine").read_text()
+
+
+def side_by_side(book, monkeypatch, *, jobs):
+    """Build with processes that work in the small book; the lines that were said, and what was raised in the end or None."""
+    code = COMMAND.format(places={name: str(getattr(chapters, name)) for name in PLACES}, words=["run"])
+    code = code.replace("['run']", "['run', *sys.argv[1:]]")
+    monkeypatch.setattr(building, "COMMAND", (sys.executable, "-c", code))
+    said = []
+    try:
+        building.build(say=said.append, jobs=jobs)
+    except chapters.ChapterError as error:
+        return said, str(error)
+    return said, None
+
+
+def test_chapters_are_built_side_by_side_with_the_same_bytes_and_none_is_lost_to_another(book, monkeypatch):
+    for name in ("03_third", "04_fourth"):
+        nbformat.write(notebook('number = 3\nmode = "replay"', CELLS), book / f"notebooks/{name}.ipynb")
+    others = ["01_good", "03_third", "04_fourth"]
+    said, problem = side_by_side(book, monkeypatch, jobs=2)
+    assert problem == "1 of 4 chapters failed\n02_broken, cell 2: ZeroDivisionError: division by zero"
+    assert sorted(said) == sorted(
+        [*(f"{name}: {what}" for name in others for what in ("executing", "done")), "02_broken: executing", "02_broken: failed"]
+    )
+    at_once = {name: (book / f"book/{name}.ipynb").read_bytes() for name in others}
+    assert sorted(path.name for path in (book / "stamps").iterdir()) == others
+    for name in others:
+        (book / f"stamps/{name}").unlink()
+    said, problem = side_by_side(book, monkeypatch, jobs=1)
+    assert "02_broken, cell 2" in problem and "01_good: executing" in said
+    assert {name: (book / f"book/{name}.ipynb").read_bytes() for name in others} == at_once
+    assert list((book / "runs").iterdir()) == []
+
+
+def test_jobs_follow_cores_and_memory(tmp_path, monkeypatch):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   7812500 kB\n")
+    assert building.free_gigabytes(tmp_path) == 8.0
+    (tmp_path / "sys/fs/cgroup").mkdir(parents=True)
+    for limit, expected in {"max": 8.0, "3000000000": 3.0, "9000000000": 8.0}.items():
+        (tmp_path / "sys/fs/cgroup/memory.max").write_text(f"{limit}\n")
+        assert building.free_gigabytes(tmp_path) == expected
+    assert building.free_gigabytes(tmp_path / "not Linux") > 0
+    cores = len(os.sched_getaffinity(0))
+    for free, expected in {0.5: 1, 2 * building.EACH + 0.1: min(2, cores), 1e6: cores}.items():
+        monkeypatch.setattr(building, "free_gigabytes", lambda free=free: free)
+        assert building.at_once() == expected
+    with pytest.raises(ValueError, match="jobs must be a whole number of at least 1; got 0"):
+        building.build(jobs=0)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +219,7 @@ import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job begins without
 from pathlib import Path
 from rag_utils.page import chapters, cli
+import rag_utils.score.command
 for name, place in {places!r}.items():
     setattr(chapters, name, Path(place))
 chapters.weights.embedded_is_ready = lambda: True
@@ -284,7 +344,7 @@ def rebuilt(book, monkeypatch):
 
     def build():
         said = []
-        chapters.build(say=said.append)
+        building.build(say=said.append, jobs=1)
         return [line.partition(":")[0] for line in said if line.endswith("executing")]
 
     def change(name):
@@ -375,11 +435,11 @@ def test_a_changed_digit_stops_the_build_and_is_named(book, monkeypatch):
         for place in [place for place, byte in enumerate(content) if 0x30 <= byte <= 0x38]:
             path.write_bytes(content[:place] + bytes([content[place] + 1]) + content[place + 1 :])
             with pytest.raises(ValueError, match=rf"^\S*{path.name} is damaged"):
-                chapters.build(say=lambda text: None)
+                building.build(say=lambda text: None)
         path.write_bytes(content)
     (book / "data/results/more.csv").write_text("id,value\na,1\n")
     with pytest.raises(ValueError, match=r"more\.csv belongs to no table"):
-        chapters.build(say=lambda text: None)
+        building.build(say=lambda text: None)
 
 
 # --- sealing ----------------------------------------------------------------------------------------

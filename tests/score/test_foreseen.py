@@ -1,0 +1,172 @@
+"""A plan of a chapter: what its own code asks of a stand-in, counted; nothing is recorded, and what replies decide is an upper bound."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+
+import nbformat
+import pytest
+import tiny
+
+from book import results
+from rag_utils import judge, lm, retrieve
+from rag_utils.engine import recordings
+from rag_utils.page import chapters
+from rag_utils.score import foreseen, stand_in
+
+CHAPTER = """
+from rag_utils import lm
+from rag_utils.judge import load_judge
+reader = lm.load(profile, mode=mode, chapter="03_planned")
+greedy = reader.generate([f"question {i}?" for i in range(count)], max_new_tokens=4, stop=())
+drawn = reader.generate(["one", "two"], n=3, temperature=1.0, max_new_tokens=4, stop=())
+scored = reader.log_likelihood(["a", "a", "b"], [" x", " yy", " x"])
+again = reader.generate([f"question {i}?" for i in range(count)], max_new_tokens=4, stop=())
+"""
+DECIDED = """
+more = [reply.text for [reply] in greedy]
+if len(set(more)) > 1:
+    reader.generate(["only if replies differ"], max_new_tokens=9, stop=())
+"""
+JUDGED = """
+load_judge("embedded").equivalent(["q", "q"], ["left", "same"], ["right", "same"])
+"""
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """A chapter that asks a small reader; a function that plans it, in this process."""
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.setattr(chapters, "SOURCES", tmp_path / "notebooks")
+    monkeypatch.setattr(chapters, "ROOT", tmp_path)
+    monkeypatch.setattr(recordings, "TRACKED", tmp_path / "tracked")
+    monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
+    for of, name in ((lm, "load"), (retrieve, "encoder"), (judge.EmbeddedJudge, "equivalent"),
+                     (judge.NliJudge, "equivalent"), (judge.NliJudge, "entailment")):  # fmt: skip
+        monkeypatch.setattr(of, name, getattr(of, name))  # so that they are put back
+    folder = tiny.llama(tmp_path / "reader").reader
+
+    def planned(*codes, mode="fresh"):
+        parameters = nbformat.v4.new_code_cell(f'profile = "{folder}"\nmode = "replay"\ncount = 1')
+        parameters.metadata["tags"] = ["parameters"]
+        cells = [parameters, *map(nbformat.v4.new_code_cell, codes)]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "notebooks/03_planned.ipynb")
+        notes = stand_in.Notes(once=mode == "live")
+        seen = json.dumps(stand_in.observed("03_planned", {"count": 5}, notes))  # as it goes from process to process
+        return foreseen.made(json.loads(seen), mode=mode)
+
+    return planned
+
+
+def test_a_plan_counts_what_the_chapter_asks_and_keeps_nothing(book, tmp_path):
+    made = book(CHAPTER)
+    calls = made.calls
+    assert calls["prompts"].to_dict() == {"reader, replies, 4": 10, "reader, samples, 4": 2, "reader, likelihoods, 0": 3, "page": 0}
+    assert calls["replies"].tolist() == [10, 6, 0, 0] and calls["said"].tolist() == [40, 24, 0, 0]
+    reader = lm.load(str(tmp_path / "reader"))
+    assert calls["tokens"].iloc[0] == 2 * sum(reader.count_tokens(f"question {i}?") for i in range(5))
+    assert calls["distinct"].iloc[0] == 2 * (len("question ") + 5 * 2) + 2 * (reader.count_tokens("x") - 1)
+    assert not calls["at_most"].any() and made.stopped == () and made.minutes > 0
+    assert 0.05 < made.gigabytes < 50 and made.disk == 0 and made.card is None and 0 < made.weights < 0.01
+    assert not (tmp_path / "cache" / "recordings").exists()
+
+
+def test_a_live_run_pays_each_call_once_and_none_that_is_recorded(book, tmp_path):
+    lm.load(str(tmp_path / "reader"), mode="live").generate(["question 0?", "question 1?"], max_new_tokens=4, stop=())
+    was = (tmp_path / "cache/recordings/calls.sqlite").read_bytes()
+    made = book(CHAPTER, mode="live")
+    assert made.calls["replies"].tolist() == [3, 6, 0, 0] and made.calls["recorded"].tolist() == [2, 0, 0, 0]
+    assert 0 < made.disk < 1e-4 and (tmp_path / "cache/recordings/calls.sqlite").read_bytes() == was
+
+
+def test_what_replies_decide_is_an_upper_bound_and_marked(book):
+    made = book(CHAPTER, DECIDED)
+    assert made.calls["at_most"].to_dict() == {
+        "reader, replies, 4": False,
+        "reader, samples, 4": False,
+        "reader, likelihoods, 0": False,
+        "reader, replies, 9": True,
+        "page": False,
+    }
+    assert made.calls.loc["reader, replies, 9", "replies"] == 1
+    assert "at most" in str(made) and "at most" not in str(book(CHAPTER))
+
+
+def test_a_cell_that_words_without_meaning_stop_is_named_and_the_others_are_asked(book):
+    made = book("1 / 0", CHAPTER)
+    assert made.stopped == ("cell 2: ZeroDivisionError: division by zero",) and made.calls["replies"].iloc[0] == 10
+    assert "cell 2: ZeroDivisionError" in str(made)
+
+
+def test_the_judge_is_counted_and_embeds_nothing_that_is_kept(book, tmp_path):
+    made = book(CHAPTER, JUDGED)
+    row = made.calls.loc["EmbeddedJudge, judgements, 0"]
+    assert row["prompts"] == 1 and row["at_most"] and row["minutes"] > 0
+    assert not (tmp_path / "cache" / "embeddings.sqlite").exists()
+
+
+def test_minutes_follow_from_tokens_and_the_larger_stand_in_counts():
+    kind = {"prompts": 10, "replies": 10, "tokens": 900, "distinct": 600, "said": 60.0, "recorded": 0}
+    cost = {"reading": 0.1, "saying": 1.0, "length": 6, "variety": 1, "size": 100, "tried": math.inf}
+    fewer = kind | {"prompts": 4, "replies": 4, "distinct": 200, "said": 24.0}
+    seen = {"each": {"m, replies, 24": kind | cost}, "alike": {"m, replies, 24": fewer | cost}, "page": 30.0}
+    seen |= {"stopped": [], "gigabytes": 2.0, "card": None, "weights": 0.5}
+    for swapped in (seen, seen | {"each": seen["alike"], "alike": seen["each"]}):
+        made = foreseen.made(swapped, mode="live")
+        assert made.calls["minutes"].tolist() == [2.0, 0.5] and made.minutes == 2.5
+        assert made.calls["at_most"].tolist() == [True, False] and made.disk == pytest.approx(1e-6)
+    assert not foreseen.made(seen | {"alike": seen["each"]}, mode="fresh").calls["at_most"].any()
+
+
+def test_more_calls_of_a_kind_are_tried_again_until_a_batch_is_full():
+    kind = stand_in.Kind()
+    assert kind.is_to_be_tried(3)
+    kind.tried = 100
+    assert not kind.is_to_be_tried(199) and kind.is_to_be_tried(200)
+    kind.tried = math.inf
+    assert not kind.is_to_be_tried(10**9)
+
+
+def test_a_chapter_without_a_reader_is_planned_by_the_command():
+    command = [sys.executable, "-c", "from rag_utils.score.command import main; main()", "plan", "12_errata", "--mode", "fresh"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "page" in done.stdout and "GB of memory" in done.stdout and "stopped" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["11_reader", "--profile", "laptop"], "no plan of 11_reader: profile 'laptop' needs Qwen/Qwen2.5-1.5B-Instruct"),
+        (["11_reader", "--profile", "lptop"], "parameter profile of 11_reader: unknown profile 'lptop'; did you mean 'laptop'"),
+        (["11_reader", "--mode", "replay"], "unknown mode of a plan 'replay'"),
+    ],
+)
+def test_what_cannot_be_planned_is_said_in_a_sentence(words, said, tmp_path):
+    command = [sys.executable, "-c", "from rag_utils.score.command import main; main()", "plan", *words]
+    offline = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=offline)
+    assert done.returncode == 1 and f"rag-companion: {said}" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_page_shows_every_run_and_marks_what_was_not_measured(tmp_path, monkeypatch):
+    planned = {"prompts": 1234, "distinct": 5678, "minutes": 2.34, "gigabytes": 1.96, "at_most": True}
+    run = {"chapter": "01_x", "profile": "mine", "mode": "live", "parameters": {"questions": 40}, "planned": planned}
+    measured = run | {"real": {"minutes": 1.96, "gigabytes": 2.04}, "planned": planned | {"at_most": False}}
+    (tmp_path / "benchmarks").mkdir()
+    stored = {"machine": "One core.", "runs": [run | {"real": None}, measured]}
+    (tmp_path / "benchmarks/plans.json").write_text(json.dumps(stored))
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    html = results.plans_html()
+    cells = "<td>1,234</td><td>5,678</td><td>{}2.3</td><td>{}</td><td>2.0</td><td>{}</td>"
+    assert cells.format("at most ", "not run", "not run") in html and cells.format("", "2.0", "2.0") in html
+    assert "<p>One core.</p>" in html and "<td>live; questions = 40</td>" in html
+
+
+def test_what_was_planned_and_measured_is_told_as_it_is_kept():
+    stored = json.loads((chapters.ROOT / "benchmarks/plans.json").read_text())
+    assert sum(run["real"] is not None for run in stored["runs"]) >= 3
+    for run in stored["runs"]:
+        assert run["chapter"] in chapters.names() and set(run["parameters"]) <= set(chapters.parameters(run["chapter"]))
