@@ -411,7 +411,7 @@ def _ranks(counts, values):
 
 def _flip_p(differences, permutations, rng):
     """Two-sided p of the sum of differences when each may have either sign."""
-    differences = differences[differences != 0]
+    differences = differences[np.abs(differences) > 1e-12 * np.abs(differences).max()]  # less is the rounding of equal sums
     if not len(differences):
         return 1.0
     threshold = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()

@@ -29,7 +29,7 @@ EVERY = ["seper", "seper-hard", "seper-shares", "erag", "dense", "ecorag", "moi"
 def others(monkeypatch):
     """A judge that counts letters, and somebody who says passages in another order."""
     monkeypatch.setattr(scores, "load_judge", lambda profile: Shares())
-    monkeypatch.setattr(scores.lm, "load", lambda profile, **how: Talker())
+    monkeypatch.setattr(scores, "load", lambda profile, **how: Talker())
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def whole():
     """All measures of the five questions, and the reader that was asked."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scores, "load_judge", lambda profile: Shares())
-        patch.setattr(scores.lm, "load", lambda profile, **how: Talker())
+        patch.setattr(scores, "load", lambda profile, **how: Talker())
         reader = Finder()
         return run(tiny_run.records(), measures=EVERY, reader=reader), reader
 
