@@ -11,7 +11,7 @@ from experiments import asking, benchmarks
 from experiments.moi_position.rerankers import from_saliencies, reversed_orders, votes, with_gold
 from experiments.orders import VOTES, companion_passages
 from experiments.table import table
-from rag_utils import answers, data, moi, prompts, stats
+from rag_utils import answers, data, moi, prompts
 from rag_utils.data import Question
 from rag_utils.lm import LanguageModel, word_log_likelihoods
 from rag_utils.measures import moi as measure
@@ -167,17 +167,6 @@ def _recovered(noise: float, rising: int, times: int, seed: int) -> Iterator[dic
 def _tau(guess: np.ndarray, truth: np.ndarray) -> float:
     """Kendall's tau, 0 where one of them is constant."""
     return float(np.nan_to_num(kendalltau(guess, truth).statistic))
-
-
-def by_place(said: pd.DataFrame, metric: str, **again) -> pd.DataFrame:
-    """The mean of a metric by the place 1, 2, ... of the first gold passage, each order of a question counted once.
-
-    returns : columns value, low, high, n (orders); the interval draws questions
-    """
-    placed = said[said["gold"] > 0].drop_duplicates(["id", "order"])
-    parts = placed.groupby((1 / placed["gold"]).round().astype(int))
-    means = {place: vars(stats.mean_interval(part[metric], groups=part["id"], **again)) for place, part in parts}
-    return pd.DataFrame.from_dict(means, orient="index").drop(columns="undefined").rename_axis("place of gold")
 
 
 def same_replies(said: pd.DataFrame) -> pd.DataFrame:

@@ -20,7 +20,7 @@ PUBLISHED = ROOT / "data" / "published"
 TABLE_COLUMNS = ("metric", "value", "source", "note")  # and whatever names the row: evaluator, dataset, system, ...
 ITEM_COLUMNS = ("item", "part", "caption", "status", "reason")
 STATUSES = ("measured here", "later chapter", "not run here")
-VERDICTS = ("reproduced", "same direction", "undecided", "contradicted", "differs", "not run here")
+VERDICTS = ("reproduced", "same direction", "undecided", "contradicted", "differs", "not testable here", "not run here")
 COLUMNS = ("value [low, high]", "n", "unparsed", "published", "verdict", "why")
 
 _CLOSE = 1e-9  # what floating point may do to a boundary

@@ -12,7 +12,7 @@ from importlib import import_module
 
 WHERE = {"Record": "records", "RecordPassage": "records", "read": "formats", "BadInput": "formats", "Scores": "scores"}
 WHERE |= dict.fromkeys(("worth", "cut", "reranked", "found_again"), "lists")
-WHERE |= {"listwise": "in_words", "lent": "misled", "against_chance": "chance"}
+WHERE |= {"listwise": "in_words", "lent": "misled", "against_chance": "chance", "wandering": "places", "questions_needed": "enough"}
 WHERE |= {"run": "scores", "Settings": "measured", "agreement": "agree", "compare": "paired", "changed": "paired", "judge_check": "trust"}
 __all__ = sorted(WHERE)
 

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.power import TTestPower
 
 from rag_utils import stats
 from rag_utils.base import checks
+from rag_utils.score.enough import smallest_effect
 from rag_utils.score.scores import Scores, per_question
 
-POWER, ALPHA = 0.8, 0.05
 SAME = ("reader", "fingerprint", "asker_fingerprint", "judge", "top", "seed", "prompts", "samples", "max_new_tokens")
 
 
@@ -64,16 +63,3 @@ def _row(left: pd.Series, right: pd.Series) -> dict:
     gap = stats.paired_difference(left, right)
     row |= {"a": left.mean(), "b": right.mean(), "value": gap.value, "low": gap.low, "high": gap.high}
     return row | {"p_value": gap.p_value, "smallest": smallest_effect(left - right)}
-
-
-def smallest_effect(differences) -> float:
-    """The mean difference that as many pairs, as spread as these, would show with power 0.8 at 0.05; NaN where they are all equal.
-
-    >>> round(smallest_effect([1, -1] * 50), 2)
-    0.28
-    """
-    differences = checks.numbers("differences", differences, least=2)
-    spread = float(differences.std(ddof=1))
-    if not spread:
-        return np.nan
-    return spread * float(TTestPower().solve_power(nobs=len(differences), alpha=ALPHA, power=POWER))

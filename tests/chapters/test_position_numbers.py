@@ -151,12 +151,6 @@ def said():
     return tiny_orders.said()
 
 
-def test_by_place_counts_an_order_once(said):
-    found = numbers.by_place(said, "exact_match", resamples=200)
-    assert found["n"].to_dict() == {1: 2, 2: 2, 3: 4}  # "0-1-2" is MoI's and a cyclic one; place 3: QG's and "1-2-0"
-    assert found["value"].to_dict() == pytest.approx({1: 1, 2: 0, 3: (0 + 1 + 0 + 1) / 4})
-
-
 def test_same_replies_by_hand():
     """Orders 0-1-2 and 0-2-1 share their first passage only; the vote and an order that comes twice count for nothing."""
     orders = ["0-1-2", "0-2-1", "1-2-0", "0-1-2", "votes"]

@@ -1,13 +1,10 @@
 """Two runs side by side: a case by hand, what is refused, what one run could have shown, and where the difference comes from."""
 
-import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats as scipy_stats
 
 from rag_utils import stats
 from rag_utils.score import Scores, changed, compare
-from rag_utils.score.paired import smallest_effect
 from rag_utils.score.scores import typed
 
 BEFORE = {"answers": "x", "passages": 2, "before": "y", "with_list": "z", "right_before": 0, "tokens": 9}
@@ -89,16 +86,6 @@ def test_what_was_not_alike_is_named():
 def test_measures_of_one_run_only_are_left_out():
     less = Scores(B.passages, B.questions, B.settings | {"measures": []})
     assert "SePer" not in compare(A, less).index and "right with list" in compare(A, less).index
-
-
-def test_the_smallest_effect_is_seen_four_times_in_five():
-    rng = np.random.default_rng(0)
-    spread = rng.normal(size=20)
-    least = smallest_effect(spread) / spread.std(ddof=1)
-    drawn = rng.normal(least, 1, size=(20_000, 20))
-    assert np.mean(scipy_stats.ttest_1samp(drawn, 0, axis=1).pvalue < 0.05) == pytest.approx(0.8, abs=0.01)
-    assert least > (1.96 + 0.84) / 20**0.5  # the normal distribution's, too small for 20 pairs
-    assert np.isnan(smallest_effect([0.5, 0.5, 0.5]))
 
 
 def test_what_changed_most():
