@@ -48,8 +48,8 @@ def smallest_effect(differences) -> float:
     spread = float(differences.std(ddof=1))
     if not spread:
         return np.nan
-    found = TTestPower().solve_power(nobs=len(differences), alpha=LEVEL, power=POWER)
-    return spread * abs(np.asarray(found).item())  # for some n it comes as an array, and for one (73) with the other sign
+    effect = TTestPower().solve_power(nobs=len(differences), alpha=LEVEL, power=POWER)
+    return spread * abs(np.asarray(effect).item())  # for some n it comes as an array, and for one (73) with the other sign
 
 
 def planned(steps: Iterable[tuple[str, float, object, int, int]]) -> pd.DataFrame:
