@@ -9,7 +9,7 @@ from rag_utils.score.places import wandering
 
 
 def places(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens, few=None):
-    """Rows of `score.places.wandering` without the reply, condition "cyclic SIZE"; settings as in `orders_read`, orders {"sizes", "seed"}."""
+    """Rows of `score.places.wandering` without the reply, condition "cyclic SIZE"; settings as in `orders_read`, orders: sizes, seed."""
     reader, parts = asking.reader(profile, mode), []
     how = {"prompt": prompts.load(prompt), "max_new_tokens": max_new_tokens}
     for size in orders["sizes"]:
