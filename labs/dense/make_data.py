@@ -24,7 +24,8 @@ from rag_utils.score import chunking
 
 DATA, RESULTS = Path(__file__).resolve().parent / "data", ROOT / "data" / "results"
 THRESHOLDS, RAG = "04_dense_thresholds", "05_dense_rag"
-READER, WRITER, MODE = "embedded-first", "embedded-base", "replay"
+READERS = {THRESHOLDS: "embedded", RAG: "embedded-first"}  # chapter 5 was read with an earlier adapter
+WRITER, MODE = "embedded-base", "replay"
 READ, CLOSED, REPHRASE, SUFFICIENT = "read_plain", "closed_plain", "dense_rephrase.chat", "dense_sufficient.chat"
 SALT, K, OTHER_K, FEW, SEED, THRESHOLD = "q031", 5, (3, 8), 60, 0, 0.2
 TAU, MAX_TOKENS = 0.2, 128
@@ -33,15 +34,15 @@ DECIMALS = 4  # of a cosine; that no choice depends on the rest, make_snapshots 
 
 def main() -> None:
     questions, pool = data.load("companion"), data.passages("companion")
-    write("refine", refinements(questions, pool))
+    write("refine", refinements(questions, pool), RAG)
     sets = {k: tables.nearest(questions, pool, k)[: len(questions) if k == K else FEW] for k in (K, *OTHER_K)}
     every = [supply for own in sets.values() for supply in own]
     texts, rewrite = [passage.text for passage in pool], prompts.load(REPHRASE)
     other = words(texts, rewrite, THRESHOLDS, 128)
-    judges = judge.load_judge(READER)
+    judges = judge.load_judge(READERS[THRESHOLDS])
     same = dict(zip(texts, measure.faithful(judges, texts, [other[text] for text in texts]), strict=True))
     how = {"prompt": prompts.load(READ), "max_new_tokens": 24, "seed": SEED}
-    replies = iter(measure.replies_under_edits(asking.reader(READER, MODE, THRESHOLDS), every, other, **how))
+    replies = iter(measure.replies_under_edits(asking.reader(READERS[THRESHOLDS], MODE, THRESHOLDS), every, other, **how))
     said = {k: [next(replies) for _ in own] for k, own in sets.items()}
     rows = {}
     for k, own in sets.items():
@@ -58,8 +59,8 @@ def main() -> None:
     write("sizes", sized)
 
 
-def write(name: str, questions: list[dict]) -> None:
-    reader, forms = asking.reader(READER, MODE, THRESHOLDS), [prompts.load(form) for form in (READ, REPHRASE)]
+def write(name: str, questions: list[dict], chapter: str = THRESHOLDS) -> None:
+    reader, forms = asking.reader(READERS[chapter], MODE, chapter), [prompts.load(form) for form in (READ, REPHRASE)]
     head = {"reader": reader.fingerprint, "prompts": {form.name: form.digest for form in forms}, "licence": "CC0 1.0"}
     lines = ",\n".join(json.dumps(question, ensure_ascii=False, separators=(",", ":")) for question in questions)
     text = json.dumps({"made_with": head}, ensure_ascii=False)[:-1] + ', "questions": [\n' + lines + "\n]}\n"
@@ -120,14 +121,14 @@ def refinements(questions, pool) -> list[dict]:
 
 
 def refined(questions, supplies, *, salt: bool) -> list[dict]:
-    judges, rewrite = judge.load_judge(READER), prompts.load(REPHRASE)
+    judges, rewrite = judge.load_judge(READERS[RAG]), prompts.load(REPHRASE)
     texts = list(dict.fromkeys(chunk.text for supply in supplies for chunk in supply.chunks))
     other = words(texts, rewrite, RAG, MAX_TOKENS)
     if not salt:
         same = measure.faithful(judges, texts, [other[text] for text in texts])
         other = measure.accepted(other, dict(zip(texts, map(float, same), strict=True)))
     settings = measure.Settings(prompts.load(READ), prompts.load(CLOSED), prompts.load(SUFFICIENT))
-    known = measure.ask_with(questions, asking.reader(READER, MODE, RAG), judges, settings, other=other)
+    known = measure.ask_with(questions, asking.reader(READERS[RAG], MODE, RAG), judges, settings, other=other)
     how = {"enough": None, "limit": K if salt else None, "threshold": THRESHOLD}
     outcomes = measure.refined(supplies, {"refined": how}, known)
     return [refinement(supply, outcomes[supply.question.id, "refined"].refinement, known, salt) for supply in supplies]

