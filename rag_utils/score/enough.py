@@ -57,14 +57,15 @@ def planned(steps: Iterable[tuple[str, float, object, int, int]]) -> pd.DataFram
 
     steps   : (name, gap that is to be shown, paired differences of the first questions, questions asked in all, questions that there are)
     returns : index step; columns gap, spread, needed, asked, there are, and shown four times in five: "yes" if as many were asked, "no" if
-              they are there and were not asked, "not testable here" if they are not there
+              they are there and were not asked, "not testable here" if they are not there; "unknown" and 0 where all differences are equal
     """
     rows = []
     for name, gap, differences, asked, most in steps:
         differences = np.asarray(differences, float)
-        needed = questions_needed(differences, gap)
-        word = "yes" if needed <= asked else "no" if needed <= most else NOT_TESTABLE
-        rows.append((filled("step", name), gap, float(differences.std(ddof=1)), needed, asked, most, word))
+        spread = float(differences.std(ddof=1))
+        needed = questions_needed(differences, gap) if spread else 0
+        word = "unknown" if not spread else "yes" if needed <= asked else "no" if needed <= most else NOT_TESTABLE
+        rows.append((filled("step", name), gap, spread, needed, asked, most, word))
     columns = ["step", "gap", "spread", "needed", "asked", "there are", "shown four times in five"]
     return pd.DataFrame(rows, columns=columns).set_index("step")
 
@@ -72,12 +73,14 @@ def planned(steps: Iterable[tuple[str, float, object, int, int]]) -> pd.DataFram
 def attainable(verdict: Verdict, gap: float, differences, most: int) -> Verdict:
     """The verdict, unless it is "undecided" and no number of questions that can be had would show the gap: then "not testable here".
 
-    gap, differences : as in `questions_needed`; most: how many questions there are
+    gap, differences : as in `questions_needed`, but where they are all equal the verdict stays; most: how many questions there are
 
     >>> attainable(Verdict("undecided", "the interval holds 0"), 0.28, [1, -1] * 20, 40).why
     'to show 0.28 four times in five takes 105 questions, there are 40'
     """
     checks.whole("most", most, least=1)
-    if verdict.verdict != "undecided" or (needed := questions_needed(differences, gap)) <= most:
+    if verdict.verdict != "undecided" or not np.ptp(np.asarray(differences, float)):
+        return verdict
+    if (needed := questions_needed(differences, gap)) <= most:
         return verdict
     return Verdict(NOT_TESTABLE, f"to show {abs(gap):g} four times in five takes {needed:,} questions, there are {most:,}")

@@ -50,3 +50,5 @@ def test_a_plan_and_the_verdict_that_goes_with_it():
     undecided, settled = Verdict("undecided", "holds 0"), Verdict("contradicted", "the other sign")
     assert attainable(undecided, 0.28, apart, 40).verdict == NOT_TESTABLE
     assert attainable(undecided, 0.28, apart, 105) == undecided and attainable(settled, 0.28, apart, 40) == settled
+    assert attainable(undecided, 0.28, [0.5, 0.5], 2) == undecided
+    assert planned([("alike", 0.1, [0, 0], 2, 9)])["shown four times in five"].tolist() == ["unknown"]
