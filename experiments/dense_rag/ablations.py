@@ -159,7 +159,7 @@ class Material:
         self.asker = asking.reader(weaker, "fresh")  # says whether a context is enough; not recorded
         self.questions = data.load(dataset)[:n] if chapter else list(benchmarks.load(dataset, n).questions)
         self.documents = contexts.documents_of(self.questions, data.passages(dataset))
-        self.encode, count = retrieve.encoder(), self.writer.count_tokens
+        self.encode, count = retrieve.encoder(profile), self.writer.count_tokens
         self.ways = {
             way: chunking.recursive_chunks(self.documents, size=length, overlap=overlap, count_tokens=count)
             for way, (length, overlap) in contexts.FIXED.items()

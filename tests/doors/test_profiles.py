@@ -127,7 +127,7 @@ def test_an_encoder_decoder_of_the_file_is_told_by_its_configuration_and_a_lost_
         ('[laptop]\nreader = "a/b"', r"profiles\.toml: the book has a profile 'laptop' already; give yours another name"),
         ('[mine]\nreeder = "a/b"', r"unknown key of profile 'mine' of .*profiles\.toml 'reeder'; did you mean 'reader'"),
         ('[mine]\nreader = "a/b"\nname = "x"', "unknown key of profile 'mine' .* 'name'"),
-        ('[mine]\nreader = "a/b"\nencoder = "x"', "unknown key of profile 'mine' .* 'encoder'"),
+        ('[mine]\nreader = "a/b"\nencoder = 3', r"profile 'mine' of .*, encoder: .*valid string; got 3"),
         ('[mine]\nreader = "a/b"\nbatch_tokens = "9"', r"profile 'mine' of .*, batch_tokens: .*valid integer; got '9'"),
         ('[mine]\nreader = "a/b"\nbatch_tokens = 0', r"batch_tokens: .*greater than 0; got 0"),
         ('[mine]\nreader = "a/b"\ndtype = "int8"', r"dtype: .*'float32', 'bfloat16' or 'float16'; got 'int8'"),

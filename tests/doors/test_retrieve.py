@@ -10,9 +10,12 @@ from collections import Counter
 import conformance
 import numpy as np
 import pytest
+import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from looped import each
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
 from rag_utils import retrieve
 from rag_utils.data import Passage, Question
@@ -202,6 +205,33 @@ def test_embeddings_that_are_damaged_are_computed_again(encodings, tmp_path):
             file.write_bytes(content)
         encodings.clear()
         assert encode()(["a", "bb"]).tolist() == wanted and encodings == ["a", "bb"]
+
+
+def test_an_encoder_of_ones_own_is_named_in_a_profile(tmp_path, monkeypatch):
+    """A folder: its vectors, not those of MiniLM, kept by its weights. What is none is told."""
+    monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
+    for name, seed in (("one", 0), ("other", 1)):
+        bert = Transformer(tiny.bert(tmp_path / f"bert-{name}", seed=seed))
+        layers = [bert, Pooling(bert.get_embedding_dimension())]
+        SentenceTransformer(modules=layers, device="cpu").save(str(tmp_path / name))
+    lines = [f'[{name}]\nreader = "embedded"\nencoder = "{name}"\n' for name in ("one", "other", "lost")]
+    (tmp_path / "mine.toml").write_text("".join(lines))
+    monkeypatch.setenv("RAG_COMPANION_PROFILES", str(tmp_path / "mine.toml"))
+    texts, encode = ["a red fox", "a blue whale"], {name: retrieve.encoder(name) for name in ("one", "other")}
+    vectors = {name: encode[name](texts) for name in encode}
+    model = retrieve.sentence_model(str(tmp_path / "one"))
+    assert vectors["one"] == pytest.approx(model.encode(texts, normalize_embeddings=True), abs=1e-6)
+    assert vectors["one"].shape == (2, 32) and encode["one"]([]).shape == (0, 32)
+    assert np.abs(vectors["one"] - vectors["other"]).max() > 0.01
+    pool = pool_of("red fox", "blue whale", "grey wolf")
+    ranked = {name: dense([question("fox")], pool, k=3, encoder=encode[name])["q"] for name in encode}
+    assert ranked["one"] != ranked["other"]
+    monkeypatch.setattr(retrieve, "_encoded", lambda *_, **__: pytest.fail("computed again"))
+    assert np.array_equal(retrieve.encoder.__wrapped__("one")(texts), vectors["one"])
+    monkeypatch.undo()
+    monkeypatch.setenv("RAG_COMPANION_PROFILES", str(tmp_path / "mine.toml"))
+    with pytest.raises(WeightsError, match=r"the encoder lost is neither a folder with safetensors nor to be had here"):
+        retrieve.encoder("lost")(texts)
 
 
 @pytest.mark.skipif(
