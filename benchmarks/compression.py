@@ -14,6 +14,7 @@ from engine import processor, timed
 
 from experiments.ecorag_ablations import tables
 from rag_utils import data, lm, prompts, retrieve
+from rag_utils.engine.products import fast_products
 from rag_utils.measures import ecorag
 
 RESULTS = Path(__file__).with_name("compression.json")
@@ -28,7 +29,12 @@ def main() -> None:
     reader, read = lm.load("embedded", mode="fresh"), prompts.load("read_plain")
     asked = [question for question in data.load("companion") if question.split == "test"][: given.questions]
     documents = tables.retrieved(asked, data.passages("companion"), k=given.documents)
-    encode, head = retrieve.encoder(), ecorag.load_head("evidentiality")
+    model, head = retrieve.sentence_model(), ecorag.load_head("evidentiality")
+
+    def encode(texts):
+        """Not `retrieve.encoder`, which finds what was embedded once in the user's cache."""
+        with fast_products(model):
+            return model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
 
     def compress(question):
         """With nothing remembered of other questions: their documents overlap."""

@@ -1,19 +1,24 @@
-"""How far workers carry: one run's calls dealt to 2 to 256 devices, in tokens, without Ray and without computing anything.
+"""How far workers carry: one run's calls dealt to 2 to 256 devices, in tokens, and what two processes gain on this machine.
 
     python benchmarks/workers.py
 
-Writes `workers.json`, from which the page "Where the numbers come from" has its table: per number of devices
+Writes `workers.json`, from which the page "Where the numbers come from" has its table, made without Ray and without computing anything:
+per number of devices
 
 * tokens: of the device that has most; those of all replies are counted at their longest
 * skew: that over the mean of all devices; calls that wait for each other's replies are dealt one list after the other
 * again: share of the tokens that is read twice or more because a tree was torn or its neighbours went elsewhere
 * faster: tokens of one device over those of the one that has most
 
-and how many transactions a second the store takes here from one and from two processes, each on the disk before the next.
+how many transactions a second the store takes here from one and from two processes, each on the disk before the next, and the seconds that
+`rag-companion score` takes for the run's first questions with one and with two workers, everything included, into an empty store.
 """
 
 import heapq
 import json
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +26,7 @@ from pathlib import Path
 from time import perf_counter
 
 from rag_utils import data, lm, retrieve
+from rag_utils.base.cache import cache_dir
 from rag_utils.engine.store import Store
 from rag_utils.engine.tree import prefix_tree, size
 from rag_utils.score import Record
@@ -33,6 +39,7 @@ DEVICES = (2, 8, 64, 256)
 MEASURES = ("seper", "erag")
 TOP = 10
 ADDS, ROWS = 150, 10  # transactions of a process, and replies of each
+TIMED = 24  # questions that are measured with one and with two workers
 
 Asked = list[tuple[list[list[int]], list[int]]]  # per list of calls: tokens of each text, tokens that are said after it
 
@@ -76,6 +83,19 @@ def _add(folder: str, process: int, times: int) -> None:
         store.add([(f"{process}-{times}-{number}-{row}", reply) for row in range(ROWS)])
 
 
+def seconds(records: Sequence[Record], workers: int) -> float:
+    """How long `rag-companion score` takes, from its start to its report, with so many workers of one thread each."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "models").symlink_to(cache_dir("models"))
+        run = Path(folder, "run.jsonl")
+        run.write_text("".join(record.model_dump_json() + "\n" for record in records), encoding="utf-8")
+        given = ["score", str(run), "--workers", str(workers), "--measures", ",".join(MEASURES), "--out", str(Path(folder, "scores"))]
+        alone = os.environ | {"RAG_COMPANION_CACHE": folder, "OMP_NUM_THREADS": "1"}
+        began = perf_counter()
+        subprocess.run([str(Path(sys.executable).with_name("rag-companion")), *given], env=alone, check=True, stdout=subprocess.DEVNULL)
+        return perf_counter() - began
+
+
 def book_run() -> list[Record]:
     """Every question of the companion corpus with what BM25 retrieves for it."""
     asked, pool = data.load("companion"), data.passages("companion")
@@ -100,7 +120,8 @@ def main() -> None:
         rows.append({"devices": devices} | row)
         print(rows[-1], flush=True)
     transactions = {processes: round(rate(processes)) for processes in (1, 2)}
-    text = {"prompts": prompts, "tokens": alone, "transactions": transactions, "rows": rows}
+    took = {workers: round(seconds(book_run()[:TIMED], workers)) for workers in (1, 2)}
+    text = {"prompts": prompts, "tokens": alone, "transactions": transactions, "rows": rows, "seconds": took, "questions": TIMED}
     RESULTS.write_text(json.dumps(text, indent=1) + "\n", encoding="utf-8")
 
 

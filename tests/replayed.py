@@ -97,7 +97,7 @@ def another(name: str, value, may: dict):
         key = next(iter(value))
         return value | {key: another(key, value[key], may[key])}
     if name.endswith("profile") or may.get("of") == "profiles":
-        return next(one for one in ("embedded-base", "embedded", "embedded-first") if one != value)
+        return next(one for one in ("embedded-base", "embedded") if one != value)
     if name.endswith("prompt"):
         return _another_prompt(value)
     names = sorted(parameters_of.answers.METRICS) if may.get("of") == "metrics" else may.get("of", ())

@@ -358,14 +358,14 @@ def report_samples(questions):
             print(f"    {question['id']} {'right' if question['right'][0] else 'wrong'}: {said}")
 
 
-def report_refinement(salt, *corpus):
-    print("\nPort Sennick, chunk by chunk")
-    for numbers, entropy, of_chunks, said in steps(salt):
+def report_refinement(*questions):
+    print("\nFour barges, chunk by chunk")
+    for numbers, entropy, of_chunks, said in steps(questions[0]):
         print(f"  {numbers}: DENSE {entropy:.3f}, replies {', '.join(said['replies'])}")
         print(f"    {', '.join(of_chunks or ['?'])}")
-    used = final(steps(salt))
+    used = final(steps(questions[0]))
     print(f"  used: {used[0]}, reply {used[3]['replies'][0]}")
-    ways = [steps(question) for question in corpus]
+    ways = [steps(question) for question in questions]
     agree = sum(final(way)[1] < 0.2 for way in ways)
     before, after = (
         sum(step["right"] for step in own) for own in ([w[0][3] for w in ways], [final(w)[3] for w in ways])

@@ -5,7 +5,7 @@ usage: python labs/dense/make_data.py            a minute
 salt.json   : q031 of the companion corpus with three, five and eight passages, each passage in other words too, and the replies
 corpus.json : every question of the corpus with five passages: six replies, who agrees with whom, which other words may count
 sizes.json  : the first questions with three, five and eight passages: who agrees with whom, and whether the first reply is right
-refine.json : q031 and the questions that are uncertain with chunks of 128 tokens, context by context of DENSE-RAG with semantic chunks
+refine.json : the questions that are uncertain with chunks of 128 tokens, q207 first, context by context of DENSE-RAG with semantic chunks
 """
 
 import json
@@ -24,12 +24,11 @@ from rag_utils.score import chunking
 
 DATA, RESULTS = Path(__file__).resolve().parent / "data", ROOT / "data" / "results"
 THRESHOLDS, RAG = "04_dense_thresholds", "05_dense_rag"
-READERS = {THRESHOLDS: "embedded", RAG: "embedded-first"}  # chapter 5 was read with an earlier adapter
-WRITER, MODE = "embedded-base", "replay"
+READER, WRITER, MODE = "embedded", "embedded-base", "replay"
 READ, CLOSED, REPHRASE, SUFFICIENT = "read_plain", "closed_plain", "dense_rephrase.chat", "dense_sufficient.chat"
-SALT, K, OTHER_K, FEW, SEED, THRESHOLD = "q031", 5, (3, 8), 60, 0, 0.2
+SALT, BARGES, K, OTHER_K, FEW, SEED, THRESHOLD = "q031", "q207", 5, (3, 8), 60, 0, 0.2
 TAU, MAX_TOKENS = 0.2, 128
-DECIMALS = 4  # of a cosine; that no choice depends on the rest, make_snapshots holds
+DECIMALS = 6  # of a cosine; that no choice depends on the rest, make_snapshots holds
 
 
 def main() -> None:
@@ -39,10 +38,10 @@ def main() -> None:
     every = [supply for own in sets.values() for supply in own]
     texts, rewrite = [passage.text for passage in pool], prompts.load(REPHRASE)
     other = words(texts, rewrite, THRESHOLDS, 128)
-    judges = judge.load_judge(READERS[THRESHOLDS])
+    judges = judge.load_judge(READER)
     same = dict(zip(texts, measure.faithful(judges, texts, [other[text] for text in texts]), strict=True))
     how = {"prompt": prompts.load(READ), "max_new_tokens": 24, "seed": SEED}
-    replies = iter(measure.replies_under_edits(asking.reader(READERS[THRESHOLDS], MODE, THRESHOLDS), every, other, **how))
+    replies = iter(measure.replies_under_edits(asking.reader(READER, MODE, THRESHOLDS), every, other, **how))
     said = {k: [next(replies) for _ in own] for k, own in sets.items()}
     rows = {}
     for k, own in sets.items():
@@ -60,7 +59,7 @@ def main() -> None:
 
 
 def write(name: str, questions: list[dict], chapter: str = THRESHOLDS) -> None:
-    reader, forms = asking.reader(READERS[chapter], MODE, chapter), [prompts.load(form) for form in (READ, REPHRASE)]
+    reader, forms = asking.reader(READER, MODE, chapter), [prompts.load(form) for form in (READ, REPHRASE)]
     head = {"reader": reader.fingerprint, "prompts": {form.name: form.digest for form in forms}, "licence": "CC0 1.0"}
     lines = ",\n".join(json.dumps(question, ensure_ascii=False, separators=(",", ":")) for question in questions)
     text = json.dumps({"made_with": head}, ensure_ascii=False)[:-1] + ', "questions": [\n' + lines + "\n]}\n"
@@ -102,42 +101,37 @@ def with_samples(rows: list[dict]) -> list[dict]:
 
 
 def refinements(questions, pool) -> list[dict]:
-    """DENSE-RAG without self-evaluation, context by context. Of q031 with every rephrasing and five chunks at most, as chapter 5 has it."""
+    """DENSE-RAG without self-evaluation, context by context."""
     kept = pd.read_csv(RESULTS / RAG / "companion_rows.csv")
     unsure = set(kept[(kept["condition"] == "no self-evaluation") & (kept["run"] == "no limit")]["id"])
     encode, writer = retrieve.remembering(retrieve.encoder()), asking.reader(WRITER, MODE, RAG)
     articles = contexts.documents_of(questions, pool)
     cutting = {"threshold": TAU, "max_tokens": MAX_TOKENS, "count_tokens": writer.count_tokens}
     chunks = chunking.semantic_chunks(articles, encode=encode, **cutting)
-    asked = {
-        "salt": [question for question in questions if question.id == SALT],
-        "corpus": [question for question in questions if question.id in unsure],
-    }
-    return [
-        line
-        for name, part in asked.items()
-        for line in refined(part, contexts.supplies(part, chunks, k=K, encode=encode), salt=name == "salt")
-    ]
+    asked = sorted((question for question in questions if question.id in unsure), key=lambda each: each.id != BARGES)
+    return refined(asked, contexts.supplies(asked, chunks, k=K, encode=encode))
 
 
-def refined(questions, supplies, *, salt: bool) -> list[dict]:
-    judges, rewrite = judge.load_judge(READERS[RAG]), prompts.load(REPHRASE)
+def refined(questions, supplies) -> list[dict]:
+    judges, rewrite = judge.load_judge(READER), prompts.load(REPHRASE)
     texts = list(dict.fromkeys(chunk.text for supply in supplies for chunk in supply.chunks))
     other = words(texts, rewrite, RAG, MAX_TOKENS)
-    if not salt:
-        same = measure.faithful(judges, texts, [other[text] for text in texts])
-        other = measure.accepted(other, dict(zip(texts, map(float, same), strict=True)))
+    same = measure.faithful(judges, texts, [other[text] for text in texts])
+    other = measure.accepted(other, dict(zip(texts, map(float, same), strict=True)))
     settings = measure.Settings(prompts.load(READ), prompts.load(CLOSED), prompts.load(SUFFICIENT))
-    known = measure.ask_with(questions, asking.reader(READERS[RAG], MODE, RAG), judges, settings, other=other)
-    how = {"enough": None, "limit": K if salt else None, "threshold": THRESHOLD}
+    known = measure.ask_with(questions, asking.reader(READER, MODE, RAG), judges, settings, other=other)
+    how = {"enough": None, "limit": None, "threshold": THRESHOLD}
     outcomes = measure.refined(supplies, {"refined": how}, known)
-    return [refinement(supply, outcomes[supply.question.id, "refined"].refinement, known, salt) for supply in supplies]
+    lines = [refinement(supply, outcomes[supply.question.id, "refined"].refinement, known) for supply in supplies]
+    lines[0]["chunks"] = list(supplies[0].texts(range(len(supplies[0].chunks))))  # the one that is looked at chunk by chunk
+    lines[0]["other_words"] = [known.other[text] for text in lines[0]["chunks"]]
+    return lines
 
 
-def refinement(supply: measure.Supply, done: dense.Refinement, known: measure.Tables, salt: bool) -> dict:
+def refinement(supply: measure.Supply, done: dense.Refinement, known: measure.Tables) -> dict:
     units, question = checks.directions("embeddings", supply.embeddings), supply.question
     went_on = bool(done.rounds[0].roles)
-    line = {
+    return {
         "id": question.id,
         "question": question.text,
         "answers": list(question.answers),
@@ -145,10 +139,6 @@ def refinement(supply: measure.Supply, done: dense.Refinement, known: measure.Ta
         "contexts": [tried(supply, step, known) for step in done.rounds],
         "ended": done.ended,
     }
-    if salt:
-        line["chunks"] = list(supply.texts(range(len(supply.chunks))))
-        line["other_words"] = [known.other[text] for text in line["chunks"]]
-    return line
 
 
 def tried(supply: measure.Supply, step: dense.Round, known: measure.Tables) -> dict:

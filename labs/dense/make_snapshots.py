@@ -118,9 +118,8 @@ def refined(row: dict) -> tuple[dense.Round, ...]:
     def agree_without(numbers, places):
         return [said[tuple(numbers)]["agrees_without"][place] for place in places]
 
-    how = {"limit": len(initial)} if "chunks" in row else {}
     embeddings = vectors * np.sqrt(np.maximum(0, values))
-    done = dense.refine(initial, embeddings, agree=agree, agree_without=agree_without, threshold=THRESHOLD, **how)
+    done = dense.refine(initial, embeddings, agree=agree, agree_without=agree_without, threshold=THRESHOLD)
     if [step.context for step in done.rounds] != list(said) or done.ended != row["ended"]:
         raise ValueError(f"{row['id']}: the recorded contexts are not those of dense.refine")
     return done.rounds

@@ -251,13 +251,14 @@ def put_in_place(notes: Notes) -> list:
         readers.append(model)
         return model
 
-    def encode():
-        real = encoder()
+    def encode(profile="embedded"):
+        real = encoder(profile)
 
         def vectors(texts):
             known = [text for text in texts if MARK not in text]
             rows = iter(real(known)) if known else iter(())
-            return np.array([_direction(text) if MARK in text else next(rows) for text in texts], np.float32).reshape(-1, 384)
+            width = real([]).shape[1]
+            return np.array([_direction(text, width) if MARK in text else next(rows) for text in texts], np.float32).reshape(-1, width)
 
         return vectors
 
@@ -269,8 +270,8 @@ def put_in_place(notes: Notes) -> list:
     return readers
 
 
-def _direction(text: str) -> np.ndarray:
-    drawn = np.random.default_rng(int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)).normal(size=384)
+def _direction(text: str, width: int) -> np.ndarray:
+    drawn = np.random.default_rng(int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)).normal(size=width)
     return drawn / np.linalg.norm(drawn)
 
 
