@@ -241,14 +241,14 @@ class Opinions:
 
 
 def put_in_place(notes: Notes) -> list:
-    """From now on `lm.load` gives stand-ins, judges count, the encoder embeds no word of theirs. Returns the list that readers go to."""
-    load, encoder, readers = lm.load, retrieve.encoder, []
+    """From now on `lm.load` gives stand-ins, judges count, the encoder embeds no word of theirs. Returns the list that `_sizes` go to."""
+    load, encoder, sizes = lm.load, retrieve.encoder, []
 
     def reader(profile="embedded", *, mode="fresh", **how):
         model = load(profile, mode="fresh", **how)
         model._texts = Words(model._texts, model._calls, notes)
         model.live_check = lambda k=8, *, seed=0: lm.LiveCheck(k, k, k, k)
-        readers.append(model)
+        sizes.append(_sizes(model))  # not the model, which would stay in memory as it does not in a run
         return model
 
     def encode(profile="embedded"):
@@ -267,7 +267,7 @@ def put_in_place(notes: Notes) -> list:
         kind.equivalent = lambda own, *texts, **named: opinions.equivalent(own, *texts, **named)
     judge.NliJudge.entailment = lambda own, *texts, **named: opinions.entailment(own, *texts, **named)
     lm.load, retrieve.encoder = reader, encode
-    return readers
+    return sizes
 
 
 def _direction(text: str, width: int) -> np.ndarray:
@@ -305,37 +305,41 @@ def observed(chapter: str, given: dict, notes: Notes) -> dict:
                      (gigabytes of weights)
     """
     began = notes.clock()
-    readers = put_in_place(notes)
+    sizes = put_in_place(notes)
     execute(chapter, given, notes)
     page = notes.clock() - began - notes.aside
     each = {name: asdict(kind) for name, kind in notes.kinds.items()}
-    stopped, memory = list(notes.stopped), _memory(readers)
+    stopped, memory = list(notes.stopped), _memory(sizes)
     notes.again()
     execute(chapter, given, notes)
     alike = {name: asdict(kind) for name, kind in notes.kinds.items()}
     return {"each": each, "alike": alike, "stopped": stopped, "page": page, **memory}
 
 
-def _memory(readers: list) -> dict:
+def _sizes(reader: lm.LanguageModel) -> tuple[str, float, float]:
+    """The reader's fingerprint, and gigabytes of its weights and of the keys and values of a full batch."""
+    config, batch = reader.model.config, 0.0
+    if hasattr(config, "num_hidden_layers") and hasattr(config, "num_attention_heads"):
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        a_token = 2 * config.num_hidden_layers * heads * width * reader.model.dtype.itemsize
+        batch = HELD * a_token * reader.profile.batch_tokens / 1e9
+    weights = sum(part.numel() * part.element_size() for part in reader.model.parameters()) / 1e9
+    return reader.fingerprint, weights, batch
+
+
+def _memory(sizes: list[tuple[str, float, float]]) -> dict:
     """What was held at most while some calls were tried, and what is held now with a full batch, whichever is more."""
     import torch
 
     from rag_utils.score.before import most_memory, on_the_card
 
-    batch, weights = 0.0, {}
-    for reader in readers:
-        config = reader.model.config
-        if hasattr(config, "num_hidden_layers") and hasattr(config, "num_attention_heads"):
-            heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-            width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-            a_token = 2 * config.num_hidden_layers * heads * width * reader.model.dtype.itemsize
-            batch = max(batch, HELD * a_token * reader.profile.batch_tokens / 1e9)
-        weights[reader.fingerprint] = sum(part.numel() * part.element_size() for part in reader.model.parameters()) / 1e9
+    batch = max((held for _, _, held in sizes), default=0.0)
     card = on_the_card()
     if card is not None:
         card = max(card, torch.cuda.memory_allocated() / 1e9 + batch)
     now = _resident() + (batch if card is None else 0)
-    return {"gigabytes": max(most_memory(), now), "card": card, "weights": sum(weights.values())}
+    return {"gigabytes": max(most_memory(), now), "card": card, "weights": sum({name: held for name, held, _ in sizes}.values())}
 
 
 def _resident() -> float:

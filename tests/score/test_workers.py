@@ -333,3 +333,6 @@ def test_the_page_has_the_numbers_of_the_simulation():
     slowest = min(kept["transactions"].values())
     assert f"{slowest} transactions a second" in page
     assert f"{round(slowest * kept['tokens'] / kept['prompts'], -2):,.0f} tokens a second" in page
+    took = kept["seconds"]
+    assert f"took {took['1']} seconds" in page and f"{took['2']} seconds with two" in page
+    assert f"{took['1'] / took['2']:.2f} times as fast" in page and f"first {kept['questions']} questions" in page.replace("\n", " ")
