@@ -105,13 +105,13 @@ class Words:
         """As `Texts.generate`."""
         steps, drawn = settings["max_new_tokens"], SAMPLES if settings["temperature"] else REPLIES
         kind = self._notes.kind(self._texts.name, drawn, steps)
-        prompts = list(dict.fromkeys(prompt for prompt, _ in calls))
-        each = max(sample for _, sample in calls) + 1
-        if kind.is_to_be_tried(sum(len(self._texts.encode(prompt)) for prompt in prompts)):
-            self._try_replies(kind, prompts, each, settings)
         keys = {(p, s): self._key(operation="generate", prompt=p, sample=s, **settings) for p, s in calls}
         new = self._new(kind, keys)
-        self._count(kind, [self._texts.encode(prompt) for prompt in dict.fromkeys(prompt for prompt, _ in new)])
+        prompts = list(dict.fromkeys(prompt for prompt, _ in new))
+        encoded = [self._texts.encode(prompt) for prompt in prompts]
+        if new and kind.is_to_be_tried(sum(map(len, encoded))):  # what is recorded is not computed, here as in a run
+            self._try_replies(kind, prompts, max(sample for _, sample in new) + 1, settings)
+        self._count(kind, encoded)
         kind.replies += len(new)
         kind.said += kind.length * len(new)
         yield [(call, self._reply(kind, keys[call[0], int(call[1] * kind.variety)], settings)) for call in calls]
@@ -120,10 +120,11 @@ class Words:
         """As `Texts.score`."""
         kind = self._notes.kind(self._texts.name, LIKELIHOODS, 0)
         keys = {(a, b): self._key(operation="log_likelihood", context=a, continuation=b) for a, b in calls}
-        if kind.is_to_be_tried(sum(len(self._joined(*pair)) for pair in calls)):
-            self._try_scores(kind, list(calls))
         new = self._new(kind, keys)
-        self._count(kind, [self._joined(*pair) for pair in new])
+        encoded = [self._joined(*pair) for pair in new]
+        if new and kind.is_to_be_tried(sum(map(len, encoded))):
+            self._try_scores(kind, new)
+        self._count(kind, encoded)
         lengths = [len(self._texts.encode(continuation, context=False)) for _, continuation in calls]
         yield [
             (pair, {"log_likelihood": self._likelihoods(keys[pair], n)}) for pair, n in zip(calls, lengths, strict=True)
