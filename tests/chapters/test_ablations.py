@@ -146,7 +146,7 @@ def models(monkeypatch, tmp_path):
     monkeypatch.setattr(asking, "reader", lambda *which: model)
     monkeypatch.setattr(judge, "load_judge", lambda profile: Different())
     monkeypatch.setattr(
-        retrieve, "encoder", lambda: lambda texts: np.array([[len(t), 1.0 + t.count("e")] for t in texts])
+        retrieve, "encoder", lambda profile: lambda texts: np.array([[len(t), 1.0 + t.count("e")] for t in texts])
     )
     monkeypatch.setattr(asked, "rephrase", lambda asker, texts, prompt, **how: [f"{text} again" for text in texts])
     monkeypatch.setattr(contexts, "supplies", partial(contexts.supplies, reserve=4))
