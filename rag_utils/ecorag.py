@@ -76,10 +76,7 @@ def mine(questions, sentences, *, closed_book, with_sentence, strong_with_senten
     triples = [[(question, first, sentence) for sentence in own] for (question, own), first in with_firsts]
     unsure = [(q, first, s) for own in triples for q, first, s in own if first is not None and not alone[q, s]]
     beside = _ask("strong_with_sentence", strong_with_sentence, unsure)
-    return [
-        [evidentiality(known[q], alone.get((q, s), False), beside.get((q, first, s))) for q, first, s in own]
-        for own in triples
-    ]
+    return [[evidentiality(known[q], alone.get((q, s), False), beside.get((q, first, s))) for q, first, s in own] for own in triples]
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,7 @@ def load(
 class LanguageModel:
     """A reader with its recordings. `.model` and `.tokenizer` are those of transformers; `.fingerprint` identifies what computes."""
 
-    def __init__(
-        self, loaded: weights.Loaded, profile: profiles.Profile, *, mode: str = "replay", chapter: str | None = None
-    ):
+    def __init__(self, loaded: weights.Loaded, profile: profiles.Profile, *, mode: str = "replay", chapter: str | None = None):
         from rag_utils.engine.texts import Texts  # torch and transformers take seconds to import
 
         self.model, self.tokenizer = loaded.model, loaded.tokenizer

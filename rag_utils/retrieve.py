@@ -235,9 +235,7 @@ def remembering(encode: Encoder) -> Encoder:
     return vectors
 
 
-def hard_negatives(
-    questions: Sequence[Question], pool: Pool, *, k: int = 1, short: str = "raise"
-) -> dict[str, tuple[Passage, ...]]:
+def hard_negatives(questions: Sequence[Question], pool: Pool, *, k: int = 1, short: str = "raise") -> dict[str, tuple[Passage, ...]]:
     """Per question id the k best-ranked passages that are not gold and hold no answer in title or text.
 
     pool  : as for `bm25` (its distractors for multi-hop questions); passages without a common word are ranked last

@@ -80,8 +80,7 @@ def _directions(texts, encode):
     embedded = checks.listed("what encoder returns", encode(texts), least=0)
     checks.same_length(embeddings=embedded, texts=texts)
     units = [
-        checks.directions("embeddings", tokens) if checks.as_array("embeddings", tokens).size else np.zeros((0, 0))
-        for tokens in embedded
+        checks.directions("embeddings", tokens) if checks.as_array("embeddings", tokens).size else np.zeros((0, 0)) for tokens in embedded
     ]
     if len(widths := {own.shape[1] for own in units if own.size}) > 1:
         raise ValueError(f"embeddings must be of one length; got {sorted(widths)}")

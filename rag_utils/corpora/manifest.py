@@ -105,6 +105,7 @@ def _download(name: str, entry: Entry, target: Path) -> None:
 
 def _chunks(name: str, url: str) -> Iterator[bytes]:
     import httpx
+
     try:
         with httpx.stream("GET", url, timeout=TIMEOUT, follow_redirects=True) as response:
             yield from response.raise_for_status().iter_bytes()
@@ -135,9 +136,7 @@ def _found(places: list[Path]) -> Path | None:
 def _absent(name: str, entry: Entry) -> DataError:
     get = f"run: rag-companion data fetch {name}, or set" if entry.url else "it cannot be downloaded in this form; set"
     full = f" (the full set is {entry.hub} on the model hub)" if entry.hub and not entry.url else ""
-    return DataError(
-        f"data set {name!r} is not here; {get} RAG_COMPANION_DATA to a folder that holds {entry.path}{full}"
-    )
+    return DataError(f"data set {name!r} is not here; {get} RAG_COMPANION_DATA to a folder that holds {entry.path}{full}")
 
 
 def _checked(name: str, path: Path, entry: Entry) -> Path:

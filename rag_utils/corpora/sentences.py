@@ -7,9 +7,7 @@ from rag_utils.base import checks
 # A sentence may end after . ! ? and closing quotes or brackets, before a capital, a digit or something opening.
 SENTENCE_END = re.compile(r"[.!?][\"'”’)\]]*(?=\s+[\"'“‘(\[]*[A-Z0-9À-ÖØ-Þ])")
 # ... but not after these words, nor after a single capital (J. R. R. Tolkien, U.S. Navy).
-ABBREVIATION = re.compile(
-    r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Mt|Ft|Gen|Col|Capt|Lt|Sgt|Rev|Hon|No|vs|ca|cf|approx|e\.g|i\.e)|\b[A-Z])\.$"
-)
+ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Mt|Ft|Gen|Col|Capt|Lt|Sgt|Rev|Hon|No|vs|ca|cf|approx|e\.g|i\.e)|\b[A-Z])\.$")
 
 
 def split_sentences(text):

@@ -113,7 +113,5 @@ def _padded_together(texts: Sequence[tuple[torch.Tensor, ...]], scaling: float) 
     places, length = sizes[:, :1], sizes[:, 1:]
     last = (length - places + torch.arange(query.shape[2], device=query.device)).minimum(length - 1)
     seen = torch.arange(keys.shape[2], device=query.device) <= last[..., None]
-    attended = scaled_dot_product_attention(
-        query, keys, values, attn_mask=seen[:, None], scale=scaling, enable_gqa=True
-    )
+    attended = scaled_dot_product_attention(query, keys, values, attn_mask=seen[:, None], scale=scaling, enable_gqa=True)
     return [row[:, : text[0].shape[1]] for row, text in zip(attended, texts, strict=True)]

@@ -45,9 +45,7 @@ class Calls:
         if missing and self.mode == "replay":
             where = f"chapter {self.chapter}" if self.chapter else "any chapter"
             command = f"`rag-companion run {self.chapter} --mode live`" if self.chapter else '`load(..., mode="live")`'
-            raise RecordingError(
-                f"{len(missing)} of {len(calls)} model calls are not recorded for {where}; {command} records them."
-            )
+            raise RecordingError(f"{len(missing)} of {len(calls)} model calls are not recorded for {where}; {command} records them.")
         for batch in compute(missing) if missing else ():
             keyed = [(calls[call], reply) for call, reply in batch]
             replies.update(keyed)

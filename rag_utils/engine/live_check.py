@@ -39,8 +39,7 @@ def live_check(texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
     prompts, scored, greedy, answers = zip(*(calls.answered[key] for key in chosen), strict=True)
     contexts = [texts.context(prompt) for prompt in prompts]
     replies = [
-        list(answer["tokens"]) if text is None else texts.encode(text, context=False)
-        for text, answer in zip(scored, answers, strict=True)
+        list(answer["tokens"]) if text is None else texts.encode(text, context=False) for text, answer in zip(scored, answers, strict=True)
     ]
     tracked = f"data/recordings/{calls.chapter}.jsonl and " if calls.chapter else ""
     run = f"then `rag-companion run {calls.chapter} --mode live` and `rag-companion seal {calls.chapter}`."

@@ -102,9 +102,7 @@ class Store:
             return
         journal = self.path.with_name(f"{self.path.name}-journal")
         if journal.exists():
-            raise RecordingError(
-                f"{self.path} was removed, {journal.name} is left of it; put it back or delete that too."
-            )
+            raise RecordingError(f"{self.path} was removed, {journal.name} is left of it; put it back or delete that too.")
         handle, scratch = tempfile.mkstemp(prefix=f".{self.path.name}-", dir=make_dir(self.path.parent))
         os.close(handle)
         try:
@@ -158,9 +156,7 @@ class Store:
             return RecordingError(f"{self.path} cannot be opened for this: {error}; look at the rights of its folder.")
         if name == "SQLITE_BUSY":
             return RecordingError(f"{self.path} was in use by another process for {PATIENCE:.0f} s; try again.")
-        return RecordingError(
-            f"{self.path}: {error} ({name}); what was recorded before is kept. Make room and run the same command again."
-        )
+        return RecordingError(f"{self.path}: {error} ({name}); what was recorded before is kept. Make room and run the same command again.")
 
 
 def checksum(key: str, text: str) -> str:

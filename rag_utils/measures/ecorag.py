@@ -101,9 +101,7 @@ def right(reader: LanguageModel, asked: Asked, **asking) -> list[bool]:
     return [bool(answers.exact_match(reply, question.answers)) for (question, _), reply in said]
 
 
-def replies(
-    reader: LanguageModel, asked: Asked, *, closed: Prompt, read: Prompt, max_new_tokens: int = 16
-) -> list[str]:
+def replies(reader: LanguageModel, asked: Asked, *, closed: Prompt, read: Prompt, max_new_tokens: int = 16) -> list[str]:
     """The reader's greedy answer to each question with its texts, by the prompt `read`, or without any, by `closed`."""
     prompts = [prompt_text(reader, read if texts else closed, question, texts or None) for question, texts in asked]
     return [reply.text for [reply] in reader.generate(prompts, max_new_tokens=max_new_tokens)] if prompts else []
@@ -202,9 +200,7 @@ def small_evaluator(score: Score, coefficients: Mapping | None = None) -> Evalua
     return probability
 
 
-def adaptive(
-    score: Score, evaluator: Evaluator, *, step: int = STEP, limit: int = LIMIT, threshold: float = THRESHOLD
-) -> Compressor:
+def adaptive(score: Score, evaluator: Evaluator, *, step: int = STEP, limit: int = LIMIT, threshold: float = THRESHOLD) -> Compressor:
     """ECoRAG: the best sentences, `step` more at a time, until the evaluator finds them sufficient with a probability of `threshold`.
 
     source : ECoRAG, section 3.2.2 and appendix B.1; see `ecorag.compress`
@@ -225,9 +221,7 @@ def adaptive(
     return compress
 
 
-def answered(
-    reader: LanguageModel, questions: Sequence[Question], kept: Mapping[str, Compressed | None], **asking
-) -> pd.DataFrame:
+def answered(reader: LanguageModel, questions: Sequence[Question], kept: Mapping[str, Compressed | None], **asking) -> pd.DataFrame:
     """The reader's answers with what each compressor keeps; all prompts in one call, so that what they share is read once.
 
     kept    : condition -> texts by question id; None asks without any

@@ -169,9 +169,7 @@ def problems(table: pd.DataFrame, condition: str, *, prior: bool = False, form: 
     }
 
 
-def fitted(
-    table: pd.DataFrame, condition: str, *, size: int, prior=False, sign="free", starts=8, seed=0
-) -> pd.DataFrame:
+def fitted(table: pd.DataFrame, condition: str, *, size: int, prior=False, sign="free", starts=8, seed=0) -> pd.DataFrame:
     """`moi.fit` to each question: one row each.
 
     sign    : "pointwise prior" takes the log-likelihood of the question after each passage alone, from the rows "alone"

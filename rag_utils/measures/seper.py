@@ -49,9 +49,7 @@ def contexts(questions: Sequence[Question], negatives: Passages, **others: Passa
     return {CLOSED: None, GOLD: gold, NEGATIVE: negatives, **others, **alone}
 
 
-def prompts_of(
-    reader: LanguageModel, questions: Sequence[Question], contexts: Shown, *, closed: Prompt, read: Prompt
-) -> dict[Case, str]:
+def prompts_of(reader: LanguageModel, questions: Sequence[Question], contexts: Shown, *, closed: Prompt, read: Prompt) -> dict[Case, str]:
     """What the reader is asked about each question under each context, by `closed` without one; nothing where it has no passages.
 
     raises : ValueError if an id comes twice, or passages are by something else than ids of questions
@@ -68,9 +66,7 @@ def prompts_of(
     }
 
 
-def draw(
-    reader: LanguageModel, prompts: Mapping[Case, str], *, n: int = 10, max_new_tokens: int = 24, seed: int = 0
-) -> Drawn:
+def draw(reader: LanguageModel, prompts: Mapping[Case, str], *, n: int = 10, max_new_tokens: int = 24, seed: int = 0) -> Drawn:
     """n samples at temperature 1 to each prompt, as `prompts_of` has them; raises as `LanguageModel.generate`."""
     replies = reader.generate(list(prompts.values()), n=n, temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
     return dict(zip(prompts, replies, strict=True))
@@ -145,9 +141,7 @@ def delta(reader, judge: Judge, question: str, passages, answers, *, n: int = 10
     return float(changes(beliefs(judge, asked, draw(reader, prompts, n=n, seed=seed)))["seper_soft"].iloc[0])
 
 
-def repeated(
-    judge: Judge, questions: Sequence[Question], drawn: Drawn, *, sizes: Sequence[int], times: int
-) -> pd.DataFrame:
+def repeated(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, sizes: Sequence[int], times: int) -> pd.DataFrame:
     """SePer as if the samples had been drawn again: `times` disjoint runs, of which the first few samples count.
 
     returns : columns id, condition, samples (their number), run (0 ..), seper_hard, seper_soft, right, steps

@@ -17,9 +17,7 @@ def checked(chapter: str, given: dict, default: dict, may: dict[str, dict]) -> d
         if isinstance(usual, float) and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
         if usual is not None and type(value) is not type(usual):
-            raise ValueError(
-                f"parameter {name} of {chapter} must be of type {type(usual).__name__} as {usual!r} is, got {value!r}"
-            )
+            raise ValueError(f"parameter {name} of {chapter} must be of type {type(usual).__name__} as {usual!r} is, got {value!r}")
         values[name] = _allowed(f"parameter {name} of {chapter}", name, value, may.get(name, {}))
     every = default | values
     for name, other in {name: limits["below"] for name, limits in may.items() if "below" in limits}.items():

@@ -88,9 +88,7 @@ def axis_label(quantity: str, unit: str, better: str) -> str:
     return f"{filled('quantity', quantity)} ({filled('unit', unit)}){BETTER[checks.one_of('better', better, BETTER)]}"
 
 
-def dot_interval(
-    ax: Axes, estimates: Sequence, labels: Sequence[str], *, quantity: str, unit: str, better: str, rows: str
-) -> Axes:
+def dot_interval(ax: Axes, estimates: Sequence, labels: Sequence[str], *, quantity: str, unit: str, better: str, rows: str) -> Axes:
     """One row per estimate, the first on top: a dot and its interval.
 
     estimates : each with .value .low .high
