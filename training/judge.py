@@ -6,7 +6,9 @@ EVOUNA's part on Natural Questions has five answers per question with a verdict 
 right if it means the same as one of the golds, so it is its best gold that the regression must get right: the fit starts from the gold
 that shares most words with the answer, and takes the gold that it finds most probable from then on, until the choice no longer changes.
 Answers that the judge settles without the regression (same words as a gold; blank) are left out of the fit; the first kind gives `same`,
-the share of them that people found right. The companion's contrast pairs of the split "train" are added with a weight of their own.
+the share of them that people found right. Two kinds of pairs are added with weights of their own: the companion's contrast pairs of the
+split "train", and golds with one part changed (`changed.py`), for among the answers of five systems few have another day or unit, and a
+fit to these alone lets such an answer pass.
 
 Five-fold cross-validation by question: every probability in `data/judge/evouna_nq.csv` comes from a fit that has not seen the question.
 """
@@ -14,10 +16,12 @@ Five-fold cross-validation by question: every probability in `data/judge/evouna_
 import argparse
 import csv
 import json
+from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import changed
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
@@ -46,10 +50,9 @@ BINS = 10
 
 def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--strength", type=float, default=10.0, help="of the penalty on squared standardised coefficients"
-    )
+    parser.add_argument("--strength", type=float, default=10.0, help="of the penalty on squared standardised coefficients")
     parser.add_argument("--contrast-weight", type=float, default=5.0, help="answers that one contrast pair counts as")
+    parser.add_argument("--changed-weight", type=float, default=100.0, help="answers that the changed dates, numbers or names count as")
     parser.add_argument("--out", type=Path, default=OUT)
     return parser.parse_args(arguments)
 
@@ -79,10 +82,8 @@ def settled(answer: str, golds: tuple[str, ...]) -> str | None:
     return "same" if any(words(answer) == words(gold) for gold in golds) else None
 
 
-def table(
-    judged: list[data.Judged], contrast: list[data.Contrast], *, weight: float, encode: retrieve.Encoder
-) -> Table:
-    """Every pair of a judged answer and a gold that the regression decides on, and the contrast pairs."""
+def table(judged: list[data.Judged], added: list[tuple[data.Contrast, float]], *, encode: retrieve.Encoder) -> Table:
+    """Every pair of a judged answer and a gold that the regression decides on, and the added pairs with their weights."""
     pairs, right, folds, weights = [], [], [], []
     for item in judged:
         for answer in item.answers:
@@ -91,7 +92,7 @@ def table(
                 right.append(answer.verdict)
                 folds.append(fold(item.question))
                 weights.append(1.0)
-    for pair in contrast:
+    for pair, weight in added:
         pairs.append((len(right), pair.question, pair.left, pair.right))
         right.append(pair.equivalent)
         folds.append(fold(pair.question))
@@ -99,6 +100,13 @@ def table(
     answer, questions, left, right_text = zip(*pairs, strict=True)
     features = design(questions, left, right_text, encode=encode)
     return Table(features, np.array(answer), np.array(right), np.array(folds), np.array(weights))
+
+
+def weighted(pairs: list[data.Contrast], weight: float) -> list[tuple[data.Contrast, float]]:
+    """Changed golds and what each counts: those of a kind (`changed.KIND`) together as `weight` answers, coarser dates nothing."""
+    kinds = [changed.KIND.get(pair.category.removesuffix(" said")) for pair in pairs]
+    counts = Counter(kinds)
+    return [(pair, weight / counts[kind]) for pair, kind in zip(pairs, kinds, strict=True) if kind]
 
 
 def best_rows(score: np.ndarray, answer: np.ndarray) -> np.ndarray:
@@ -146,15 +154,11 @@ def share_right(judged: list[data.Judged], without: int | None) -> float:
     return (sum(verdicts) + 1) / (len(verdicts) + 2)
 
 
-def coefficients(
-    judged: list[data.Judged], contrast: list[data.Contrast], table: Table, *, strength: float, provenance: dict
-) -> Coefficients:
+def coefficients(judged: list[data.Judged], added: list[data.Contrast], table: Table, *, strength: float, provenance: dict) -> Coefficients:
     """The fit on everything and the five that leave out a fold each."""
     fits = []
     for without in (None, *range(FOLDS)):
-        intercept, values = fit(
-            table, table.fold != without if without is not None else table.fold >= 0, strength=strength
-        )
+        intercept, values = fit(table, table.fold != without if without is not None else table.fold >= 0, strength=strength)
         fits.append(
             {
                 "intercept": round(intercept, 6),
@@ -162,7 +166,7 @@ def coefficients(
                 "same": round(share_right(judged, without), 6),
             }
         )
-    used = {question_key(item.question) for item in (*judged, *contrast)}
+    used = {question_key(item.question) for item in (*judged, *added)}
     spread = table.features.std(axis=0)
     return Coefficients.model_validate(
         {
@@ -261,8 +265,7 @@ def measured(rows: list[dict]) -> dict:
         everything.append((probability, right))
     for by_system in result.values():
         by_system["mean"] = {
-            name: round(float(np.mean([by_system[system][name] for system in data.SYSTEMS])), 2)
-            for name in ("f1", "accuracy")
+            name: round(float(np.mean([by_system[system][name] for system in data.SYSTEMS])), 2) for name in ("f1", "accuracy")
         }
     return result | {
         "cosine_thresholds": thresholds,
@@ -270,9 +273,7 @@ def measured(rows: list[dict]) -> dict:
     }
 
 
-def on_contrast(
-    pairs: list[data.Contrast], fitted: Coefficients, encode: retrieve.Encoder
-) -> dict[str, dict[str, int]]:
+def on_contrast(pairs: list[data.Contrast], fitted: Coefficients, encode: retrieve.Encoder) -> dict[str, dict[str, int]]:
     """How many pairs of each category the judge and lexical match call as they are, and how many there are."""
     judge = EmbeddedJudge(fitted, encode=encode)
     said = judge.equivalent(*([getattr(pair, side) for pair in pairs] for side in ("question", "left", "right")))
@@ -301,23 +302,28 @@ def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None 
     chosen = settings(arguments)
     encode = retrieve.remembering(encode or retrieve.encoder())
     judged = data.load_judged(SOURCE)
-    written = data.load_contrast()
-    contrast = [pair for pair in written if pair.split == "train" and not settled(pair.left, (pair.right,))]
-    pairs = table(judged, contrast, weight=chosen.contrast_weight, encode=encode)
-    fitted = coefficients(judged, contrast, pairs, strength=chosen.strength, provenance={})
+    written, made = data.load_contrast(), changed.changed(judged)
+    contrast, parts = ([pair for pair in own if not settled(pair.left, (pair.right,))] for own in (written, made))
+    contrast = [(pair, chosen.contrast_weight) for pair in contrast if pair.split == "train"]
+    parts = weighted(parts, chosen.changed_weight)
+    pairs = table(judged, contrast + parts, encode=encode)
+    fitted = coefficients(judged, [pair for pair, _ in contrast], pairs, strength=chosen.strength, provenance={})
     rows = judge_all(judged, fitted, encode)
     entry = manifest.entries()[SOURCE]
     provenance = {
         "data": {"name": SOURCE, "source": entry.source, "sha256": entry.sha256, "licence": entry.licence},
         "questions": len(judged),
         "answers": sum(answer.verdict is not None for item in judged for answer in item.answers),
-        "answers_in_the_regression": len(pairs.right) - len(contrast),
+        "answers_in_the_regression": len(pairs.right) - len(contrast) - len(parts),
         "contrast_pairs": len(contrast),
+        "changed_pairs": len(parts),
         "encoder": "all-MiniLM-L6-v2",
-        "settings": {"strength": chosen.strength, "contrast_weight": chosen.contrast_weight},
-        "randomness": "none: folds by the hash of the question, a convex problem",
+        "settings": {name: value for name, value in vars(chosen).items() if name != "out"},
+        "randomness": "the changed parts, drawn by the hash of the question; folds by the same hash, a convex problem",
         "out_of_fold": measured(rows),
         "contrast_test": on_contrast([pair for pair in written if pair.split == "test"], fitted, encode),
+        "changed_out_of_fold": on_contrast(made, fitted, encode),
+        "dates_by_precision": changed.by_precision(judged),
     }
     write(fitted.model_copy(update={"provenance": provenance}), rows, chosen.out)
 

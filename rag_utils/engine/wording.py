@@ -31,11 +31,16 @@ MEASURES = {  # unit -> (base unit, factor, offset)
     **dict.fromkeys(("c", "celsius", "centigrade"), ("celsius", 1, 0)),
     **dict.fromkeys(("f", "fahrenheit"), ("celsius", 5 / 9, -160 / 9)),
 }
-LETTERS = str.maketrans(
-    {"ı": "i", "ł": "l", "ø": "o", "ß": "ss", "æ": "ae", "œ": "oe", "’": "'", "‘": "'", "–": "-", "—": "-", "−": "-"}
-)
+COUNTED = "metre kilogram celsius percent century decade year month week day hour minute second mile feet inch yard acre pound ounce dollar"
+UNIT_WORDS = frozenset(COUNTED.split())  # what makes another number of the one before it
+LETTERS = str.maketrans({"ı": "i", "ł": "l", "ø": "o", "ß": "ss", "æ": "ae", "œ": "oe", "’": "'", "‘": "'", "–": "-", "—": "-", "−": "-"})
 ROMAN = re.compile(r"\b(?=[IVX]{2})(X{1,3}(IX|IV|V?I{0,3})|IX|IV|VI{0,3}|I{2,3})\b")
 DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(\d\d)\b")
+MONTH_NAMES = "|".join(MONTHS)
+DATES = re.compile(  # in words of one spelling: "on 4 of july 1776", "july 4 1776", "july 1776", "1776"
+    rf"\b(?:(?P<day>\d\d?) (?:of )?)?\b(?P<month>{MONTH_NAMES})\b(?: (?P<later>\d\d?)\b)?(?: (?:of |in )?(?P<year>1\d{{3}}|20\d\d)\b)?"
+    r"|\b(?P<alone>1\d{3}|20\d\d)\b(?! (?:metre|kilogram|celsius|percent))"
+)
 PLAIN_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")  # more digits than a float holds are left as they are
 WORD = re.compile(r"(?:(?<!\S)-)?\d+(?:\.\d+)?s?|[^\W\d_]+")
 
@@ -185,9 +190,12 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
     recall          : 0..1, mean over the shorter's content words of how well the longer matches them; precision the other way round
     last_word       : 0..1, the same of the shorter's last content word (a surname, a head noun)
     early           : 0..1, recall within the first 12 content words of the longer
-    numbers_missing : 0..1, share of the shorter's numbers that the longer has not
-    dates_agree     : 1 if both name a year, or a day and a month, in common and no part of a date differs
-    dates_differ    : 1 if both name a year, a month or a day of a month and have none in common
+    numbers_missing : 0..1, share of the shorter's numbers, dates and those of the question aside, that the longer has not, or has with
+                      another unit
+    numbers_differ  : 1 if one is missing and the longer has another that the shorter has not
+    dates_agree     : 1 if the longer has all dates of the shorter (year, month and day, or what is said of them)
+    dates_coarser   : 1 if it has them all, but one of them with fewer or more of these parts: "July 2017" and "4 July 2017"
+    dates_differ    : 1 if it has dates, but for one of the shorter none that shares a part with it and has no other year, month or day
     rival_name      : 1 if part of the shorter is missing in the longer, where a capitalised word stands beside the part that is there
     negation        : 1 if only one of the two holds a negation
     negated         : 1 if a shared content word stands only after a negation in one of them, and not in the other
@@ -206,15 +214,13 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
     stems, others = ([_stem(word) for word in own] for own in (short, long))
     content, other_content = _content(stems, asked), _content(others, asked)
     negated = _negated(short, other_content, asked) != _negated(long, content, asked)
-    wanted, there = ({word for word in own if _is_number(word)} for own in (short, long))
     values = {
         "contained": float(_contained(short, long, stems, others) and not negated),
         "recall": _matched(content, others),
         "precision": _matched(other_content, stems),
         "last_word": _matched(content[-1:], others),
         "early": _matched(content, other_content[:EARLY]),
-        "numbers_missing": len(wanted - there) / len(wanted) if wanted else 0.0,
-        **_dates(short, long),
+        **_figures(short, long, asked),
         "rival_name": float(_rival_name(stems, others, longer, asked)),
         "negation": float(bool(NEGATIONS & set(short) - asked) != bool(NEGATIONS & set(long) - asked)),
         "negated": float(negated),
@@ -300,17 +306,42 @@ def _contained(short: Sequence[str], long: Sequence[str], stems: list[str], othe
     return run or (len("".join(short)) > 3 and "".join(short) in "".join(long))
 
 
-def _dates(short: Sequence[str], long: Sequence[str]) -> dict[str, float]:
-    """Whether years, months and days of months of two answers agree."""
-    parts = []
-    for own in (short, long):
-        near = [set(own[max(0, i - 1) : i + 3]) & set(MONTHS) for i in range(len(own))]
-        years = {word for word in own if re.fullmatch(r"1\d{3}|20\d\d", word)}
-        days = {word for word, months in zip(own, near, strict=True) if months and _is_number(word) and len(word) < 3}
-        parts.append((years, set(own) & set(MONTHS), days))
-    differ = any(first and second and not first & second for first, second in zip(*parts, strict=True))
-    years, months, days = (first & second for first, second in zip(*parts, strict=True))
-    return {"dates_agree": float(bool(years or (months and days)) and not differ), "dates_differ": float(differ)}
+def dates(given: Sequence[str]) -> set[tuple[str, str, str]]:
+    """The dates in words of one spelling: year, month and day of each, "" for what it does not say.
+
+    >>> sorted(dates(words("from May 3 to the 4th of July, 1776")))
+    [('', 'may', '3'), ('1776', 'july', '4')]
+    """
+    parts = [(date["year"] or date["alone"], date["month"], date["day"] or date["later"]) for date in DATES.finditer(" ".join(given))]
+    return {tuple(part or "" for part in date) for date in parts if date[0] or date[2] or date[1] not in ("march", "may")}
+
+
+def _numbers(given: Sequence[str], asked: set[str]) -> set[tuple[str, str]]:
+    """The numbers outside of dates that the question does not hold, each with its unit, "" if none is named."""
+    pairs = pairwise((*DATES.sub(" ", " ".join(given)).split(), ""))
+    return {(word, _stem(after) if _stem(after) in UNIT_WORDS else "") for word, after in pairs if _is_number(word) and word not in asked}
+
+
+def _figures(short: Sequence[str], long: Sequence[str], asked: set[str]) -> dict[str, float]:
+    """How the numbers and the dates of the shorter answer are found in the longer one."""
+    wanted, there = _numbers(short, asked), _numbers(long, asked)
+    own, others = dates(short), dates(long)
+    missing = {number for number in wanted if not any(fit(number, other) for other in there)}
+    rest = any(not any(fit(number, other) for other in wanted) for number in there)
+    kept = all(any(fit(date, other) for other in others) for date in own)
+    return {
+        "numbers_missing": len(missing) / len(wanted) if wanted else 0.0,
+        "numbers_differ": float(bool(missing) and rest),
+        "dates_agree": float(bool(own) and own <= others),
+        "dates_coarser": float(bool(others) and kept and not own <= others),
+        "dates_differ": float(bool(others) and not kept),
+    }
+
+
+def fit(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
+    """Whether two dates, or two numbers with their units, have a part that both name, and none in which they differ."""
+    both = [a == b for a, b in zip(left, right, strict=True) if a and b]
+    return bool(both) and all(both)
 
 
 def _rival_name(stems: list[str], others: list[str], longer: str, asked: set[str]) -> bool:

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 
+import changed
 import numpy as np
 import pytest
 import tiny
@@ -152,7 +153,9 @@ def test_a_comparison_by_hand():
             "last_word": 1.0,
             "early": 1 / 2,
             "numbers_missing": 0.0,
+            "numbers_differ": 0.0,
             "dates_agree": 0.0,
+            "dates_coarser": 0.0,
             "dates_differ": 0.0,
             "rival_name": 0.0,
             "negation": 0.0,
@@ -175,10 +178,20 @@ def test_a_comparison_by_hand():
         ("who", "George Lee", "T. S. Lee", {"rival_name": 1}),
         ("which one", "FBI", "the Federal Bureau of Investigation", {"contained": 1, "recall": 1}),
         ("who", "John F. Kennedy", "JFK", {"contained": 1, "recall": 1}),
-        ("when", "4 July 1776", "on 14 July 1776", {"dates_differ": 1, "dates_agree": 0, "numbers_missing": 0.5}),
-        ("when", "4 July 1776", "in 1776", {"dates_differ": 0, "dates_agree": 1}),
+        ("when", "4 July 1776", "on 14 July 1776", {"dates_differ": 1, "dates_agree": 0, "dates_coarser": 0, "numbers_missing": 0}),
+        ("when", "4 July 1776", "on 4 July 1777", {"dates_differ": 1, "dates_agree": 0}),
+        ("when", "4 July 1776", "in 1776", {"dates_differ": 0, "dates_agree": 0, "dates_coarser": 1}),
+        ("when", "4 July 1776", "between 4 July 1776 and 1783", {"dates_differ": 0, "dates_agree": 1, "dates_coarser": 0}),
         ("when", "March 1912", "May 1912", {"dates_differ": 1, "dates_agree": 0}),
         ("when", "July 4", "the fourth of July", {"dates_agree": 1}),
+        ("when", "July 4", "He may go there.", {"dates_agree": 0, "dates_differ": 0}),
+        ("how many", "12", "It has 13 of them.", {"numbers_missing": 1, "numbers_differ": 1}),
+        ("how many", "12", "It has some.", {"numbers_missing": 1, "numbers_differ": 0}),
+        ("how many of the 20", "12", "12 of 20", {"numbers_missing": 0, "numbers_differ": 0}),
+        ("how long", "12 years", "It took 12 months.", {"numbers_missing": 1, "numbers_differ": 1}),
+        ("how long", "12 years", "It took 12.", {"numbers_missing": 0, "numbers_differ": 0}),
+        ("how far", "1.2 km", "1200 m", {"numbers_missing": 0, "numbers_differ": 0}),
+        ("how far", "12 miles", "12 km", {"numbers_missing": 1, "numbers_differ": 1}),
         ("what", "guilty", "not guilty", {"contained": 0, "negation": 1, "negated": 1}),
         ("what", "a mammal", "not a fish but a mammal", {"contained": 1, "negated": 0, "negation": 1}),
         ("who did not sing", "Ann", "Ann did not sing", {"negation": 0, "negated": 0}),
@@ -352,7 +365,7 @@ def change(content: dict, *path, to=None) -> bytes:
         (lambda content: change(content, "everything"), "everything"),
         (lambda content: change(content, "folds", 2), "folds"),
         (lambda content: change(content, "folds", 1, "coefficients", 3, to=math.nan), "folds.1.coefficients.3"),
-        (lambda content: change(content, "everything", "coefficients", 3), "everything.coefficients.15: missing"),
+        (lambda content: change(content, "everything", "coefficients", 3), "everything.coefficients.17: missing"),
         (lambda content: change(content, "everything", "intercept", to="1"), "everything.intercept"),
         (lambda content: change(content, "everything", "same", to=0.5), "everything.same"),
         (lambda content: change(content, "features", 0, to="recalled"), "features.0: Input should be 'contained'"),
@@ -386,6 +399,12 @@ CLEAR = [
     ("When was independence declared?", "July 4, 1776", "It was declared on 4 July 1776.", True),
     ("When was independence declared?", "July 4, 1776", "It was declared on 4 July 1767.", False),
     ("When was independence declared?", "July 4, 1776", "July 14, 1776", False),
+    ("When was independence declared?", "July 4, 1776", "It was on the 5th of July, 1776.", False),
+    ("When was independence declared?", "July 4, 1776", "July 1777", False),
+    ("When was independence declared?", "July 4, 1776", "July 1776", True),
+    ("how long is the wall", "12 miles", "12 kilometres", False),
+    ("how long is the wall", "1,200 m", "It is 1.2 km long.", True),
+    ("how long did it take", "12 years", "It took twelve years.", True),
     ("is the earth flat", "no", "No, it is not.", True),
     ("is the earth flat", "no", "Yes, it is.", False),
     ("does it rain on mars", "no", "It does not rain on Mars.", True),
@@ -559,7 +578,7 @@ def test_the_script_writes_what_the_judge_reads(training, tmp_path):
 
 
 def pairs_of(training, judged):
-    return training.table(judged, [], weight=1.0, encode=encode_words)
+    return training.table(judged, [], encode=encode_words)
 
 
 def flipped(judged: list[Judged], number: int) -> list[Judged]:
@@ -620,6 +639,76 @@ def test_reliability_and_scores_by_hand(training):
     assert found["calibration_error"] == pytest.approx((0.05 + 4 * 0.2125) / 5, abs=1e-4)
     assert found["brier"] == pytest.approx((3 * 0.05**2 + 0.95**2) / 5, abs=1e-4)
     assert training.scores(probability > 0.5, right) == {"f1": round(600 / 7, 2), "accuracy": 80.0}
+
+
+# --- golds with one part changed -------------------------------------------------------------------------------------
+
+
+def judged_as(*golds: str, right: tuple = (), question: str = "what is it") -> Judged:
+    """A question whose answers people found right."""
+    answers = tuple(JudgedAnswer(system, text, True) for system, text in zip(SYSTEMS, right, strict=False))
+    return Judged("q", question, golds, answers)
+
+
+def by_category(*golds: str, **more) -> dict[str, list[tuple[str, str]]]:
+    pairs: dict[str, list[tuple[str, str]]] = {}
+    for pair in changed.changed([judged_as(*golds, **more), judged_as("Bo Roe", question="another")]):
+        if pair.question == "what is it":
+            pairs.setdefault(pair.category, []).append((pair.left, pair.right))
+            assert pair.equivalent == (pair.category in ("spelling", *changed.COARSER))
+    return pairs
+
+
+def test_one_part_of_a_date_is_changed_and_the_others_stay():
+    pairs = by_category("4 July 1776", right=("It was on July 4, 1776.", "In the year 1776."))
+    parts = {name: wording.dates(words(pairs[name][0][1])) for name in changed.PARTS}
+    for place, name in enumerate(changed.PARTS):
+        [other] = parts[name]
+        assert [a == b for a, b in zip(other, ("1776", "july", "4"), strict=True)] == [place != i for i in range(3)]
+    assert [right for _, right in pairs["day said"]] == ["It was on July 4, 1776."]  # the other answer says no day
+    assert sorted(right for _, right in pairs["year said"]) == ["In the year 1776.", "It was on July 4, 1776."]
+    assert pairs["spelling"] == [("4 July 1776", "July 4, 1776")]
+    assert pairs["month and year"] == [("4 July 1776", "July 1776")] and pairs["year alone"] == [("4 July 1776", "1776")]
+
+
+def test_a_changed_date_that_is_accepted_is_left_out():
+    for seed in range(20):  # some of the changed days are that of the other gold
+        left = by_category("4 July 1776", *(f"{day} July 1776" for day in range(5, 29)), question="what is it")
+        days = {wording.dates(words(right)).pop()[2] for _, right in left.get("day", [])}
+        assert days <= {"1", "2", "3"}, seed
+
+
+def test_a_number_a_unit_and_a_name_are_changed():
+    pairs = by_category("about 20 years", right=("It took about 20 years.", "two decades"))
+    [(gold, other)] = pairs["number"]
+    assert gold == "about 20 years" and words(other)[0] == "about" and words(other)[1:] != words(gold)[1:]
+    assert pairs["unit"] == [("about 20 years", "about 20 months")]
+    assert pairs["unit said"] == [("about 20 months", "It took about 20 years.")]
+    assert by_category("Ann Lee", right=("It was Ann Lee.",)) == {
+        "name": [("Ann Lee", "Ann Roe")],
+        "name said": [("Ann Roe", "It was Ann Lee.")],
+    }
+    assert by_category("the red one") == {}
+
+
+def test_changed_pairs_of_a_kind_weigh_as_much_together_as_was_said(training):
+    pairs = changed.changed([judged_as("4 July 1776", "5 km", "Ann Lee", "Bo Roe", "Cy Fox")])
+    weights: Counter = Counter()
+    for pair, weight in training.weighted(pairs, 6.0):
+        weights[changed.KIND[pair.category.removesuffix(" said")]] += weight
+    assert weights == pytest.approx({"date": 6.0, "number": 6.0, "name": 6.0})
+
+
+def test_how_people_judge_coarser_dates_is_counted():
+    said = [("4 July 1776", True), ("in 1776", True), ("on 5 July 1776", False), ("It was long ago.", False), ("July 1776", False)]
+    answers = tuple(JudgedAnswer(system, *each) for system, each in zip(SYSTEMS, said, strict=True))
+    counts = changed.by_precision([Judged("q", "when", ("4 July 1776",), answers)])
+    assert counts == {
+        "same": {"n": 1, "right": 1},
+        "finer": {"n": 0, "right": 0},
+        "coarser": {"n": 2, "right": 1},
+        "other": {"n": 1, "right": 0},
+    }
 
 
 # --- the entailment judge --------------------------------------------------------------------------------------------
