@@ -30,9 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("python", type=Path, help="of the environment that has vLLM")
     parser.add_argument("--passes", type=int, default=3)
-    parser.add_argument(
-        "--questions", type=int, default=40, help="of the samples; the documents take half, the orders 6"
-    )
+    parser.add_argument("--questions", type=int, default=40, help="of the samples; the documents take half, the orders 6")
     parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()

@@ -96,9 +96,7 @@ def measure(task: tasks.Task, reader: lm.LanguageModel, say) -> dict:
         rows.append(ours | usual)
         texts = task.texts(block)
         whole, distinct = whole + sum(map(len, texts)), distinct + task.distinct(texts)
-        say(
-            f"{task.name}, block {number} of {len(task.blocks)}: {ours['ours_s']:.1f} s against {usual['usual_s']:.1f} s"
-        )
+        say(f"{task.name}, block {number} of {len(task.blocks)}: {ours['ours_s']:.1f} s against {usual['usual_s']:.1f} s")
     computed = sum(row["ours_tokens"] for row in rows)
     return {
         "task": task.name,
@@ -111,8 +109,7 @@ def measure(task: tasks.Task, reader: lm.LanguageModel, say) -> dict:
         "allowed_ratio": whole / distinct,
         "computed_tokens": computed,
         "usual_tokens": sum(row["usual_tokens"] for row in rows),
-        "computed_over_distinct": computed
-        / max(distinct, reader.count.distinct - before),  # which counts the replies as well
+        "computed_over_distinct": computed / max(distinct, reader.count.distinct - before),  # which counts the replies as well
     }
 
 
@@ -161,9 +158,7 @@ def reading_flop(reader: lm.LanguageModel, texts: list[str], tokens: int) -> flo
     parameters = sum(p.numel() for name, p in named if "embed" not in name and "lm_head" not in name)
     root = prefix_tree([reader.encode(text) for text in texts], allowance=decode.ALLOWANCE)
     attended = sum(sum(range(node.start + 1, node.stop + 1)) for node in root.walk())
-    return (
-        2 * parameters * tokens + 4 * reader.model.config.hidden_size * reader.model.config.num_hidden_layers * attended
-    )
+    return 2 * parameters * tokens + 4 * reader.model.config.hidden_size * reader.model.config.num_hidden_layers * attended
 
 
 def _seconds(work: Callable) -> float:
@@ -194,9 +189,7 @@ def in_both(work, twins, reader: lm.LanguageModel, inexact: lm.LanguageModel, sa
 def error(reader: lm.LanguageModel, other: lm.LanguageModel, asked) -> dict:
     """How far the other precision is off, per token of the gold passages and in greedy replies."""
     passages = [" " + passage.text for question in asked for passage in question.gold]
-    exact, rough = (
-        np.concatenate(model.log_likelihood(["Document:"] * len(passages), passages)) for model in (reader, other)
-    )
+    exact, rough = (np.concatenate(model.log_likelihood(["Document:"] * len(passages), passages)) for model in (reader, other))
     off = np.abs(rough - exact)
     texts = tasks.with_gold(asked)
     replies = [[r.text for [r] in model.generate(texts, max_new_tokens=tasks.NEW_TOKENS)] for model in (reader, other)]
@@ -251,9 +244,7 @@ def asks(result: dict, work: Sequence[tasks.Task]) -> list[dict]:
     def rates(product: str) -> list[float]:
         return [part["arithmetic"][f"reading_over_{product}"]["median"] for part in (result, result["bfloat16"])]
 
-    worst = max(
-        row["computed_over_distinct"] for task, row in zip(work, result["tasks"], strict=True) if task.beginnings
-    )
+    worst = max(row["computed_over_distinct"] for task, row in zip(work, result["tasks"], strict=True) if task.beginnings)
     usual, laid_out = rates("matrix_product"), rates("laid_out_product")
     rows = [
         ask("reading / matrix product, FLOP/s", 0.8, usual[0], bfloat16=usual[1]),
@@ -287,9 +278,7 @@ def processor() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--questions", type=int, default=60, help="of the samples; eRAG takes half, the others 1 or 3 a block"
-    )
+    parser.add_argument("--questions", type=int, default=60, help="of the samples; eRAG takes half, the others 1 or 3 a block")
     parser.add_argument("--blocks", type=int, default=3)
     parser.add_argument("--only", help="part of a task's name: measure nothing else, and write nothing without --out")
     parser.add_argument("--profile", default="embedded-base", choices=profiles.PROFILES)

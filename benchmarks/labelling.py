@@ -54,9 +54,7 @@ def main() -> None:
             for way, work in ways(reader, question.text, retrieved[:k]).items():
                 cost = timed("took", lambda _, work=work: work(), None, reader.model)
                 rows.append({"question": number, "k": k, "way": way} | cost)
-            last = ", ".join(
-                f"{row['way']} {row['took_s']:.1f} s {row['took_bytes'] / 2**20:.0f} MB" for row in rows[-3:]
-            )
+            last = ", ".join(f"{row['way']} {row['took_s']:.1f} s {row['took_bytes'] / 2**20:.0f} MB" for row in rows[-3:])
             print(f"k = {k}: {last}", flush=True)
     result = {"data": dataset, "questions": len(asked), "reader": reader.name, "processor": processor()}
     result |= {"threads": torch.get_num_threads(), "rows": rows}

@@ -1,6 +1,6 @@
 """How long each page replays on this machine, one after the other. Writes `replay.json`, which the page "Status" shows.
 
-    python benchmarks/replay.py
+python benchmarks/replay.py
 """
 
 import json

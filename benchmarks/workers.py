@@ -102,10 +102,7 @@ def book_run() -> list[Record]:
     run, texts = retrieve.bm25(asked, pool, k=TOP), {passage.id: passage for passage in pool}
     rows = []
     for question in asked:
-        passages = [
-            {"id": name, "title": texts[name].title, "text": texts[name].text}
-            for name in retrieve.ranking(run[question.id])
-        ]
+        passages = [{"id": name, "title": texts[name].title, "text": texts[name].text} for name in retrieve.ranking(run[question.id])]
         row = {"id": question.id, "question": question.text, "answers": [*question.answers], "passages": passages}
         rows.append(Record(**row))
     return rows

@@ -56,11 +56,7 @@ class Card:
     def cells(self) -> list[tuple[str, ...]]:
         rows = []
         for each in self.claims:
-            here = (
-                "not run"
-                if each.measured is None
-                else report.interval_text(each.measured, each.digits, scale=each.scale)
-            )
+            here = "not run" if each.measured is None else report.interval_text(each.measured, each.digits, scale=each.scale)
             here += "" if each.measured is None else f", n = {each.measured.n}"
             rows.append((each.claim, each.printed, here, each.verdict.verdict, each.limits))
         return rows
@@ -75,10 +71,7 @@ class Card:
             inside = (f'<a href="#{each.section}">{escape(claim)}</a>', escape(printed), escape(here))
             inside += (f'<a href="{each.record}">{verdict}</a>', escape(why))
             body += f"<tr><td>{inside[0]}</td>"  # on a phone the titles of the columns stand before each cell
-            body += (
-                "".join(f'<td data-label="{t}">{i}</td>' for t, i in zip(self.HEAD[1:], inside[1:], strict=True))
-                + "</tr>"
-            )
+            body += "".join(f'<td data-label="{t}">{i}</td>' for t, i in zip(self.HEAD[1:], inside[1:], strict=True)) + "</tr>"
         return f'<table class="claims"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
@@ -159,9 +152,7 @@ def replies(rows: dict[str, Sequence[tuple[str, int, str]]], *, ax: Axes | None 
         begin = 0
         for text, count, kind in groups:
             colour, marker = KINDS[checks.one_of("kind of a reply", kind, KINDS)]
-            ax.plot(
-                range(begin, begin + count), [row] * count, marker=marker, color=colour, markersize=10, linestyle="none"
-            )
+            ax.plot(range(begin, begin + count), [row] * count, marker=marker, color=colour, markersize=10, linestyle="none")
             ax.text(begin + (count - 1) / 2, row - 0.3, text, ha="center", va="bottom", fontsize=8.5)
             begin += count
     ax.set(

@@ -4,13 +4,14 @@
 {inventory}  every table and figure of the five papers, and what became of it
 {status}     what each page was made with: its live check, how long it replays, the versions of what it stands on
 {plans}      runs that were planned and then made: calls, minutes and memory, and plans of runs that were not made, marked so
+{chapters}   what each chapter asks for from nothing, and how long that takes by profile
 """
 
 import csv
 import json
 import re
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
 
@@ -37,9 +38,7 @@ COLUMNS = ("paper", "what", "printed", "here", "n", "verdict", "page")
 CARD = ("the paper's claim", "printed", "here", "verdict")
 COMPARED = ("value [low, high]", "n", "published", "verdict")
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "numpy", "scipy", "pandas", "statsmodels", "ir-measures")
-CHECKED = re.compile(
-    r"\d+ of \d+ recorded calls computed again: \d+ tokens within 0\.02 nat each(?:,\s+\d+ greedy replies reproduced)?\."
-)
+CHECKED = re.compile(r"\d+ of \d+ recorded calls computed again: \d+ tokens within 0\.02 nat each(?:,\s+\d+ greedy replies reproduced)?\.")
 SCRIPT = """
 const table = document.querySelector("table.results"), rows = [...table.tBodies[0].rows], form = document.querySelector("form.results");
 const filter = () => { let left = 0; const [paper, verdict, word] = ["paper", "verdict", "word"].map(name => form.elements[name].value);
@@ -61,9 +60,7 @@ def outputs(page: dict, kind: str) -> list[str]:
     """The outputs of a page of one kind, "text/html" or "stream"."""
     every = [output for cell in page["cells"] for output in cell.get("outputs", [])]
     return [
-        "".join(output.get("text") or output["data"][kind])
-        for output in every
-        if kind in (output["output_type"], *output.get("data", {}))
+        "".join(output.get("text") or output["data"][kind]) for output in every if kind in (output["output_type"], *output.get("data", {}))
     ]
 
 
@@ -72,35 +69,27 @@ def compared() -> list[tuple[str, ...]]:
     rows = []
     for name, page in pages():
         paper = PAPERS.get(Path(name).name[:2])
-        for shown in (
-            BeautifulSoup(html, "html.parser").table for html in outputs(page, "text/html") if "<table" in html
-        ):
+        for shown in (BeautifulSoup(html, "html.parser").table for html in outputs(page, "text/html") if "<table" in html):
             head = [cell.get_text(strip=True) for cell in shown.thead.find_all("th")] if shown and shown.thead else []
             for row in shown.tbody.find_all("tr") if {*CARD} <= {*head} or {*COMPARED} <= {*head} else ():
-                cell = dict(
-                    zip(head, (part.get_text(" ", strip=True) for part in row.find_all(["td", "th"])), strict=False)
-                )
+                cell = dict(zip(head, (part.get_text(" ", strip=True) for part in row.find_all(["td", "th"])), strict=False))
                 if {*CARD} <= {*head}:
                     here, _, n = cell["here"].partition(", n = ")
                     rows.append((paper, cell[CARD[0]], cell["printed"], here, n, cell["verdict"], name))
                 elif cell["published"] != "not printed":
-                    rows.append(
-                        (paper, cell[""], cell["published"], cell[COMPARED[0]], cell["n"], cell["verdict"], name)
-                    )
+                    rows.append((paper, cell[""], cell["published"], cell[COMPARED[0]], cell["n"], cell["verdict"], name))
     return rows
 
 
 def results_html() -> str:
     rows = compared()
     options = {"paper": list(dict.fromkeys(PAPERS.values())), "verdict": sorted({row[5] for row in rows})}
-    form = "".join(
-        f'<label>{name} <select name="{name}">{chosen(every)}</select></label> ' for name, every in options.items()
-    )
+    form = "".join(f'<label>{name} <select name="{name}">{chosen(every)}</select></label> ' for name, every in options.items())
     form = f'<form class="results">{form}<label>with the words <input name="word" type="search"></label> <output></output></form>'
-    body = ""
+    body = []
     for *cells, name in rows:
         link = f'<a href="{name}.html">{"record" if name.startswith("record/") else "essay"}</a>'
-        body += f"<tr>{''.join(f'<td>{escape(str(words))}</td>' for words in cells)}<td>{link}</td></tr>"
+        body.append([*map(escape, cells), link])
     return f"{form}{table(COLUMNS, body, 'results claims')}<script>{{{SCRIPT}}}</script>"
 
 
@@ -109,50 +98,43 @@ def chosen(names: list[str]) -> str:
     return '<option value="">all</option>' + "".join(f"<option>{escape(name)}</option>" for name in names)
 
 
-def table(head: tuple[str, ...], body: str, kind: str = "claims") -> str:
+def table(head: tuple[str, ...], rows: Iterable[Iterable[str]], kind: str = "claims") -> str:
+    """Rows of cells that are HTML themselves; where the page is narrow a cell, the first aside, is shown behind its column's name."""
     titles = "".join(f'<th scope="col">{title}</th>' for title in head)
+    body = ""
+    for first, *others in rows:
+        body += f"<tr><td>{first}</td>"
+        body += "".join(f'<td data-label="{title}">{cell}</td>' for title, cell in zip(head[1:], others, strict=True)) + "</tr>"
     return f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def inventory_html() -> str:
-    titles, body = {paper.lower(): paper for paper in PAPERS.values()}, ""
+    titles, rows = {paper.lower(): paper for paper in PAPERS.values()}, []
     for path in sorted((ROOT / "data/published").glob("*_items.csv")):
+        paper = titles[path.stem.removesuffix("_items")]
         with path.open(encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
-                said = (
-                    titles[path.stem.removesuffix("_items")],
-                    row["item"],
-                    row["part"] or row["caption"],
-                    row["status"],
-                    row["reason"],
-                )
-                body += f"<tr>{''.join(f'<td>{escape(words)}</td>' for words in said)}</tr>"
-    return table(("paper", "item", "what", "status", "how, or why not"), body)
+                said = (paper, row["item"], row["part"] or row["caption"], row["status"], row["reason"])
+                rows.append(map(escape, said))
+    return table(("paper", "item", "what", "status", "how, or why not"), rows)
 
 
 def status_html() -> str:
-    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8") + (ROOT / "Makefile").read_text(
-        encoding="utf-8"
-    ).replace(":= ", "\n")
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    lock += (ROOT / "Makefile").read_text(encoding="utf-8").replace(":= ", "\n")
     pins = {name: re.search(rf"^{name}==([\w.]+)", lock, flags=re.MULTILINE) for name in LIBRARIES}
-    replay = ROOT / "benchmarks/replay.json"
-    times, body = (
-        json.loads(replay.read_text(encoding="utf-8")) if replay.exists() else {"seconds": {}, "machine": ""},
-        "",
-    )
+    times, rows = stored("replay", seconds={}), []
     for name, page in pages():
         checks = [" ".join(line.split()) for text in outputs(page, "stream") for line in CHECKED.findall(text)]
         seconds = f"{times['seconds'][name]:.0f} s" if name in times["seconds"] else "–"
-        link = f'<a href="{name}.html">{name}</a>'
-        body += f"<tr><td>{link}</td><td>{seconds}</td><td>{escape(' '.join(checks)) or '–'}</td></tr>"
+        rows.append([f'<a href="{name}.html">{name}</a>', seconds, escape(" ".join(checks)) or "–"])
     made = ", ".join(f"{name} {pin[1]}" for name, pin in pins.items() if pin)
-    return f"<p>Python 3.11, {made}. {escape(times['machine'])}</p>" + table(("page", "replay", "live check"), body)
+    return f"<p>Python 3.11, {made}. {escape(times['machine'])}</p>" + table(("page", "replay", "live check"), rows)
 
 
 def plans_html() -> str:
-    path, body = ROOT / "benchmarks/plans.json", ""
-    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"machine": "", "runs": []}
-    for run in stored["runs"]:
+    plans, rows = stored("plans", runs=[]), []
+    for run in plans["runs"]:
         planned, real = run["planned"], run["real"]
         given = ", ".join(f"{name} = {value}" for name, value in run["parameters"].items())
         bound = "at most " if planned["at_most"] else ""
@@ -160,9 +142,32 @@ def plans_html() -> str:
         cells += [f"{planned['prompts']:,}", f"{planned['distinct']:,}", f"{bound}{planned['minutes']:.1f}"]
         cells += [f"{real['minutes']:.1f}" if real else "not run", f"{planned['gigabytes']:.1f}"]
         cells += [f"{real['gigabytes']:.1f}" if real else "not run"]
-        body += f"<tr>{''.join(f'<td>{escape(words)}</td>' for words in cells)}</tr>"
+        rows.append(map(escape, cells))
     head = ("chapter", "profile", "how", "prompts", "tokens read", "minutes, estimated", "minutes, measured")
-    return f"<p>{escape(stored['machine'])}</p>" + table((*head, "GB, estimated", "GB, measured"), body)
+    return f"<p>{escape(plans['machine'])}</p>" + table((*head, "GB, estimated", "GB, measured"), rows)
+
+
+def chapters_html() -> str:
+    """What each chapter asks for from nothing, and by profile how long that takes and what memory the weights need."""
+    plans, rows = stored("chapters", chapters=[], profiles=[]), []
+    for row in plans["chapters"]:
+        bound = "at most " if row["at_most"] else ""
+        cells = [row["chapter"], f"{row['prompts']:,}", f"{row['distinct']:,}", f"{row['said']:,}"]
+        cells += [f"{bound}{row['minutes']:.0f}; {row['gigabytes']:.1f} GB"]
+        work = row["distinct"] + row["said"]
+        cells += [
+            f"{bound}{max(1, round(each['minutes_a_million'] * work / 1e6))}; {each['gigabytes']:.0f} GB" for each in plans["profiles"]
+        ]
+        rows.append(map(escape, cells))
+    named = [f"{each['name']}, minutes and memory (estimated)" for each in plans["profiles"]]
+    head = ("chapter", "prompts", "tokens read", "tokens said", "embedded, minutes and memory (planned)", *named)
+    return f"<p>{escape(plans['machine'])}</p>" + table(head, rows)
+
+
+def stored(name: str, **empty) -> dict:
+    """What a benchmark wrote; nothing, in the same form, if it has not been run."""
+    path = ROOT / f"benchmarks/{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"machine": "", **empty}
 
 
 def figure_of(page: dict, name: str) -> tuple[bytes, str]:
@@ -191,24 +196,12 @@ class Picture(Directive):
         return [figure, *problems]
 
 
-class Results(Directive):
+SHOWN = {"results": results_html, "inventory": inventory_html, "status": status_html, "plans": plans_html, "chapters": chapters_html}
+
+
+class Shown(Directive):
     def run(self):
-        return [nodes.raw("", results_html(), format="html")]
-
-
-class Inventory(Directive):
-    def run(self):
-        return [nodes.raw("", inventory_html(), format="html")]
-
-
-class Status(Directive):
-    def run(self):
-        return [nodes.raw("", status_html(), format="html")]
-
-
-class Plans(Directive):
-    def run(self):
-        return [nodes.raw("", plans_html(), format="html")]
+        return [nodes.raw("", SHOWN[self.name](), format="html")]
 
 
 def read_again(app, env, names):
@@ -217,10 +210,8 @@ def read_again(app, env, names):
 
 
 def setup(app):
-    app.add_directive("results", Results)
-    app.add_directive("inventory", Inventory)
+    for name in SHOWN:
+        app.add_directive(name, Shown)
     app.add_directive("picture", Picture)
-    app.add_directive("status", Status)
-    app.add_directive("plans", Plans)
     app.connect("env-before-read-docs", read_again)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

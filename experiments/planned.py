@@ -14,6 +14,7 @@ from rag_utils.score import stand_in
 def main(chapter: str, given: str, once: str, clock: str) -> None:
     """given : the chapter's parameters as JSON; once ("True") and clock (a name in `time`) as `stand_in.Notes` has them."""
     notes, table = stand_in.Notes(once=once == "True", clock=getattr(time, clock)), tables.table
+
     def kept_or_made(*names, mode="replay", **settings):
         if notes.once:  # in mode "live" rows that are kept are shown
             with suppress(tables.TableError):

@@ -53,9 +53,7 @@ def load(name: str | Path) -> DualEncoder:
         try:
             tower = SentenceTransformer(str(name), model_kwargs=safe, trust_remote_code=False)
         except (OSError, ValueError) as error:
-            raise WeightsError(
-                f"the encoder {str(name)!r} is neither here nor to be had from a hub: {error}"
-            ) from error
+            raise WeightsError(f"the encoder {str(name)!r} is neither here nor to be had from a hub: {error}") from error
     tower.max_seq_length = min(tower.max_seq_length or MAX_TOKENS, MAX_TOKENS)
     return DualEncoder(tower).to("cuda" if torch.cuda.is_available() else "cpu").eval()
 

@@ -60,9 +60,7 @@ def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", choices=LABELS, default="companion")
     parser.add_argument("--questions", type=int, default=None, help="mine that many questions only")
     parser.add_argument("--heads", nargs="+", choices=ecorag.HEADS, default=list(ecorag.HEADS))
-    parser.add_argument(
-        "--encoder", default=None, help='train all its weights: "embedded", a folder, or a name on the hub'
-    )
+    parser.add_argument("--encoder", default=None, help='train all its weights: "embedded", a folder, or a name on the hub')
     parser.add_argument("--evaluator", default=None, help="encoder-decoder to train, of a model hub or a folder")
     parser.add_argument("--evaluator-rate", type=float, default=1e-5)
     parser.add_argument("--evaluator-batch", type=int, default=40)
@@ -74,9 +72,7 @@ def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--weak-share", type=float, default=0.15, help="of the negatives of a strong sentence")
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--keep", choices=("best", "last"), default="best", help="the epoch with the lowest loss, or the last one"
-    )
+    parser.add_argument("--keep", choices=("best", "last"), default="best", help="the epoch with the lowest loss, or the last one")
     parser.add_argument("--save-every", type=int, default=None, help="epochs; 10, with --encoder 1")
     parser.add_argument("--state", type=Path, default=None, help="folder of the saved state, one per kind of label")
     parser.add_argument("--out", type=Path, default=None)
@@ -95,9 +91,7 @@ def labels(chosen: argparse.Namespace):
     return table(tables.CHAPTER, LABELS[chosen.data], tables.labels, mode=mode, sample=sample, **ASKED)
 
 
-def examples(
-    rows, questions: list[data.Question], kind: str, source: str = "companion"
-) -> dict[str, tuple[str, list[str], list[str]]]:
+def examples(rows, questions: list[data.Question], kind: str, source: str = "companion") -> dict[str, tuple[str, list[str], list[str]]]:
     """Per question its text, texts and labels (strong, weak or distractor); only questions with a positive and a negative one.
 
     kind : one of ecorag.HEADS; texts are sentences, but whole passages for leave-one-out
@@ -111,10 +105,7 @@ def examples(
             own = own[own["whole"] == 1]
             texts = [ecorag.titled(pool[name]) for name in own["passage"]]
         else:
-            texts = [
-                ecorag.titled(pool[name], pool[name].cut()[place])
-                for name, place in zip(own["passage"], own["place"], strict=True)
-            ]
+            texts = [ecorag.titled(pool[name], pool[name].cut()[place]) for name, place in zip(own["passage"], own["place"], strict=True)]
         column = {"answerability": "answer", "leave-one-out": "needed"}.get(kind)
         holds = None if column is None else own[column]
         labels = list(own["label"]) if holds is None else ["strong" if each else "distractor" for each in holds]
@@ -175,8 +166,7 @@ def question_loss(score, labels: list[str], temperature: float, draw=None) -> to
 def frozen(labelled: dict, encode: retrieve.Encoder) -> dict:
     """The examples with embeddings instead of texts, for `Heads`."""
     return {
-        name: (torch.tensor(encode([asked])[0]), torch.tensor(encode(texts)), labels)
-        for name, (asked, texts, labels) in labelled.items()
+        name: (torch.tensor(encode([asked])[0]), torch.tensor(encode(texts)), labels) for name, (asked, texts, labels) in labelled.items()
     }
 
 
@@ -348,11 +338,7 @@ def train_kinds(labelled_of, chosen: argparse.Namespace, encode: retrieve.Encode
         labelled = labelled_of(kind)
         examples = labelled if chosen.encoder else frozen(labelled, encode)
         torch.manual_seed(chosen.seed)
-        model = (
-            dual_encoder.load(chosen.encoder)
-            if chosen.encoder
-            else Heads(len(next(iter(examples.values()))[0]), chosen.rank)
-        )
+        model = dual_encoder.load(chosen.encoder) if chosen.encoder else Heads(len(next(iter(examples.values()))[0]), chosen.rank)
         best, reports[kind] = train(kind, examples, model, chosen, key(kind, labelled, chosen))
         if chosen.encoder:
             model.load_state_dict(best)

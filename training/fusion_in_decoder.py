@@ -138,9 +138,7 @@ def train(
     model.train()
     with torch.random.fork_rng(devices=[model.device] if model.device.type == "cuda" else []):
         for places in progress(plan[len(losses) :], what="training", total=sum(map(len, plan[len(losses) :]))):
-            torch.manual_seed(
-                random.Random(f"{recipe.seed}-{len(losses)}").getrandbits(63)
-            )  # dropout, alike after a stop
+            torch.manual_seed(random.Random(f"{recipe.seed}-{len(losses)}").getrandbits(63))  # dropout, alike after a stop
             optimizer.param_groups[0]["lr"] = recipe.learning_rate * min(1, (len(losses) + 1) / warm)
             optimizer.zero_grad()
             total = _step(model, tokenizer, [examples[place] for place in places], micro_batch)

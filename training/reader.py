@@ -41,18 +41,14 @@ def settings(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=16, help="examples per step")
     parser.add_argument("--rate", type=float, default=6e-4, help="highest learning rate")
     parser.add_argument("--rank", type=int, default=8)
-    parser.add_argument(
-        "--development", type=int, default=128, help="questions kept from training for the learning curve"
-    )
+    parser.add_argument("--development", type=int, default=128, help="questions kept from training for the learning curve")
     parser.add_argument("--two-passages", type=float, default=0.5, help="share of examples with a hard negative")
     parser.add_argument("--negatives", type=int, default=3, help="hard negatives beside the gold passage, at most")
     parser.add_argument("--dropout", type=float, default=0.1, help="of the adapter's inputs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=int, default=None, help="train on that many questions only")
     parser.add_argument("--save-every", type=int, default=20, help="steps")
-    parser.add_argument(
-        "--state", type=Path, default=ROOT / "_build" / "reader", help="where an interrupted run is kept"
-    )
+    parser.add_argument("--state", type=Path, default=ROOT / "_build" / "reader", help="where an interrupted run is kept")
     parser.add_argument("--out", type=Path, default=OUT)
     return parser.parse_args(given)
 
@@ -62,9 +58,7 @@ def questions(development: int, limit: int | None) -> tuple[list, list]:
     everything = sorted(data.load("nq"), key=lambda question: data.question_id(question.text))
     unseen = {passage.id for question in everything if data.held_out(question.text) for passage in question.gold}
     usable = [
-        question
-        for question in everything
-        if not data.held_out(question.text) and not unseen & {passage.id for passage in question.gold}
+        question for question in everything if not data.held_out(question.text) and not unseen & {passage.id for passage in question.gold}
     ]
     return usable[development:][:limit], usable[:development]
 
@@ -208,9 +202,7 @@ def main(given: list[str] | None = None) -> None:
     asked, development = questions(chosen.development, chosen.limit)
     negatives = retrieve.hard_negatives(asked, data.passages("nq"), k=chosen.negatives, short="keep")
     loaded = weights.load(profiles.get("embedded-base"))
-    model = adapter.adapted(
-        loaded.model.to(torch.bfloat16), rank=chosen.rank, alpha=2 * chosen.rank, dropout=chosen.dropout
-    )
+    model = adapter.adapted(loaded.model.to(torch.bfloat16), rank=chosen.rank, alpha=2 * chosen.rank, dropout=chosen.dropout)
     for module in model.modules():
         if chosen.dropout and hasattr(module, "lora_dropout"):
             module.lora_dropout["default"] = Dropout(chosen.dropout)

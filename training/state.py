@@ -29,9 +29,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 def digest(*facts, weights: Tensors | None = None) -> str:
     """What a run is made with, as one word: whatever JSON can hold, dataclasses and paths too, and the weights that it begins with."""
-    text = json.dumps(
-        facts, sort_keys=True, default=lambda value: str(value) if isinstance(value, Path) else vars(value)
-    )
+    text = json.dumps(facts, sort_keys=True, default=lambda value: str(value) if isinstance(value, Path) else vars(value))
     return hashlib.sha256(text.encode() + (as_bytes(dict(weights)) if weights else b"")).hexdigest()
 
 
@@ -54,9 +52,7 @@ def save(path: Path, run: str, optimizer, groups: Mapping[str, Tensors], history
 
     run : of `digest`; `load` wants the same
     """
-    tensors = {
-        f"{group}.{name}": tensor.detach().contiguous() for group, own in groups.items() for name, tensor in own.items()
-    }
+    tensors = {f"{group}.{name}": tensor.detach().contiguous() for group, own in groups.items() for name, tensor in own.items()}
     for index, entries in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value).clone() for name, value in entries.items()}
     partial = make_dir(path.parent) / f"{path.name}.partial"
@@ -79,9 +75,7 @@ def load(path: Path, run: str, optimizer) -> tuple[dict[str, dict[str, torch.Ten
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged ({type(error).__name__}); delete it and the run begins again") from error
     if saved != run:
-        raise ValueError(
-            f"{path} belongs to a run with another model, examples or settings; delete it or give a folder of its own"
-        )
+        raise ValueError(f"{path} belongs to a run with another model, examples or settings; delete it or give a folder of its own")
     groups: dict[str, dict[str, torch.Tensor]] = {}
     for name, tensor in tensors.items():
         group, _, rest = name.partition(".")

@@ -46,9 +46,7 @@ class Preference:
 
 def preferences(table, condition: str, embedded: Vectors) -> list[Preference]:
     """What a teacher's scores under one name say: one `Preference` per question."""
-    return [
-        Preference(*embedded[name], orders, scores) for name, (orders, scores) in problems(table, condition).items()
-    ]
+    return [Preference(*embedded[name], orders, scores) for name, (orders, scores) in problems(table, condition).items()]
 
 
 def train_student(
