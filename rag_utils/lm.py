@@ -17,6 +17,7 @@ from rag_utils.base import checks
 from rag_utils.engine import live_check, profiles, weights
 from rag_utils.engine.calls import MODES, Calls
 from rag_utils.engine.live_check import LiveCheck
+from rag_utils.engine.texts import Texts
 
 __all__ = ["Generation", "LanguageModel", "LiveCheck", "load", "word_log_likelihoods"]
 LARGEST_SEED = 2**64 - 1
@@ -67,14 +68,15 @@ class LanguageModel:
     """A reader with its recordings. `.model` and `.tokenizer` are those of transformers; `.fingerprint` identifies what computes."""
 
     def __init__(self, loaded: weights.Loaded, profile: profiles.Profile, *, mode: str = "replay", chapter: str | None = None):
-        from rag_utils.engine.texts import Texts  # torch and transformers take seconds to import
-
-        self.model, self.tokenizer = loaded.model, loaded.tokenizer
+        self._loaded = loaded
         self.name, self.revision, self.fingerprint = loaded.name, loaded.revision, loaded.fingerprint
         self.profile, self.mode, self.chapter = profile, mode, chapter
-        self._texts = Texts(self.model, self.tokenizer, name=self.name, batch_tokens=profile.batch_tokens)
+        self._texts = Texts(loaded, batch_tokens=profile.batch_tokens)
         self._calls = Calls(self.fingerprint, mode=mode, chapter=chapter)
-        self.count = self._texts.count
+
+    model = property(lambda self: self._loaded.model)
+    tokenizer = property(lambda self: self._loaded.tokenizer)
+    count = property(lambda self: self._texts.count)
 
     def generate(
         self,

@@ -6,14 +6,11 @@ from itertools import chain
 
 import numpy as np
 import pandas as pd
-import torch
-from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from experiments.seper_validity.compared import said_yes
 from rag_utils import retrieve, seper
 from rag_utils.answers import contains_answer
 from rag_utils.data import Question
-from rag_utils.engine import decode
 from rag_utils.judge import THRESHOLD
 from rag_utils.lm import Generation, LanguageModel
 from rag_utils.measures import Case
@@ -71,25 +68,30 @@ def _under(values: np.ndarray, replies: Sequence[Generation], kernel: np.ndarray
     return scores | {"possible": float(possible.mean()), "change": float(raised[possible].mean())}
 
 
-def warp(logits: torch.Tensor, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None) -> torch.Tensor:
-    """Logits, (n, vocabulary), divided by the temperature, -inf for all but the top_k likeliest tokens, and of those all but the likeliest
-    that hold top_p. Tokens as likely as the last of the top_k are kept too, and so is the token with which the sum reaches top_p.
+def warp(logits, *, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None):
+    """Logits, a tensor (n, vocabulary), divided by the temperature, -inf for all but the top_k likeliest tokens, and of those all but the
+    likeliest that hold top_p. Tokens as likely as the last of the top_k are kept too, and so is the token with which the sum reaches top_p.
 
     raises : ValueError for an option out of its range
     source : the generation of transformers, in its order; Holtzman et al. 2020 for top_p
     """
+    from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper  # takes seconds
+
     steps = LogitsProcessorList([TemperatureLogitsWarper(float(temperature))])
     steps += [TopKLogitsWarper(top_k)] if top_k is not None else []
     steps += [TopPLogitsWarper(top_p)] if top_p is not None else []
     return steps(None, logits.float())
 
 
-@torch.inference_mode()
 def log_likelihoods(reader: LanguageModel, asked: Mapping, drawn: Drawn, **how) -> dict[Case, np.ndarray]:
     """Log-likelihood of every reply, nats, under the warped distribution (`how` as in `warp`), by the model itself: nothing is recorded.
 
     returns : per case (replies,), sums over the tokens; -inf for a reply with a token that the warped distribution excludes
     """
+    import torch
+
+    from rag_utils.engine import decode
+
     warp(torch.zeros(1, 2), **how)
     keys = {case: [(asked[case], reply.token_ids) for reply in replies] for case, replies in drawn.items()}
     calls, value = list(dict.fromkeys(chain(*keys.values()))), {}

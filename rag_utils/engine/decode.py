@@ -13,8 +13,8 @@ import torch
 from rag_utils.engine.attention import whole
 from rag_utils.engine.past import Branches, repeated
 from rag_utils.engine.plain import state_of
-from rag_utils.engine.segments import SLICE, Count, Warp, first_wanted, start, token_scores, visit
-from rag_utils.engine.tree import batches, prefix_tree, size
+from rag_utils.engine.segments import SLICE, Warp, first_wanted, start, token_scores, visit
+from rag_utils.engine.tree import Count, batches, prefix_tree, size
 
 Tokens = list[int]
 ALLOWANCE = 0.03  # share of the distinct tokens that may be read twice so that steps are fewer and larger

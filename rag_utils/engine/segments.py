@@ -12,21 +12,13 @@ import torch
 
 from rag_utils.engine.attention import causal, forward, side_by_side
 from rag_utils.engine.past import Row
-from rag_utils.engine.tree import Node
+from rag_utils.engine.tree import Count, Node
 
 PASS = 1024  # tokens of one pass, and logits: enough for full speed, and few enough that what a layer leaves is near when the next wants it
 GPU_PASS = 8192  # on a GPU, which is idle while a product is being asked for
 SLICE = 256  # positions whose distribution over the vocabulary is held at once
 UNKNOWN = np.full((2, 1), np.nan)
 Warp = Callable[[torch.Tensor], torch.Tensor]  # logits (n, vocabulary) -> the same with some changed or -inf
-
-
-@dataclass
-class Count:
-    """Tokens that the model read or wrote. `distinct` is what no way of sharing beginnings could save."""
-
-    computed: int = 0
-    distinct: int = 0
 
 
 @dataclass

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from rag_utils.base.progress import track
-from rag_utils.engine import decode
 from rag_utils.engine.memory import Freed
+from rag_utils.engine.tree import Count
+from rag_utils.engine.weights import Loaded
 
 DIGITS = 5  # of a log-likelihood, in a recording and in every mode, so that live and replayed results are equal
 
@@ -15,15 +16,17 @@ DIGITS = 5  # of a log-likelihood, in a recording and in every mode, so that liv
 class Texts:
     """A model that is asked in words. `count` counts the tokens that it read or wrote."""
 
-    def __init__(self, model, tokenizer, *, name: str, batch_tokens: int):
-        self.model, self.tokenizer, self.name, self.batch_tokens = model, tokenizer, name, batch_tokens
-        self.count, self._freed = decode.Count(), Freed()
+    def __init__(self, loaded: Loaded, *, batch_tokens: int):
+        self.loaded, self.name, self.batch_tokens = loaded, loaded.name, batch_tokens
+        self.count, self._freed = Count(), Freed()
+
+    model = property(lambda self: self.loaded.model)
+    tokenizer = property(lambda self: self.loaded.tokenizer)
 
     def encode(self, text: str, *, context: bool = True) -> list[int]:
         """The tokens of `text`, as the beginning of a prompt or, with context=False, as what follows one."""
         begun = self.tokenizer.bos_token and text.startswith(self.tokenizer.bos_token)
-        # the end token is part of what an encoder-decoder is asked to say
-        special = not begun if context else self.model.config.is_encoder_decoder
+        special = not begun if context else self.loaded.task == "seq2seq"  # which is asked to say the end token too
         return self.tokenizer(text, add_special_tokens=special).input_ids
 
     def context(self, text: str) -> list[int]:
@@ -33,6 +36,8 @@ class Texts:
 
     def generate(self, calls: Sequence[tuple[str, int]], settings: dict) -> Iterator[list[tuple]]:
         """Compute replies to (prompt, sample), batch by batch."""
+        from rag_utils.engine import decode  # torch takes seconds to import
+
         samples: dict[str, list[int]] = {}
         for prompt, sample in calls:
             samples.setdefault(prompt, []).append(sample)
@@ -61,6 +66,8 @@ class Texts:
 
     def score(self, calls: Sequence[tuple[str, str]]) -> Iterator[list[tuple]]:
         """Compute the log-likelihoods of (context, continuation), batch by batch."""
+        from rag_utils.engine import decode  # torch takes seconds to import
+
         contexts = [self.context(context) for context, _ in calls]
         continuations = [self.encode(continuation, context=False) for _, continuation in calls]
         self._check_window([[*a, *b] for a, b in zip(contexts, continuations, strict=True)], 0)
@@ -69,7 +76,7 @@ class Texts:
             self._freed.give_back()
             yield [(calls[i], {"log_likelihood": _rounded(values)}) for i, values, _ in batch]
 
-    def _kept(self, reply: decode.Reply, stop, ends) -> dict:
+    def _kept(self, reply, stop, ends) -> dict:
         """What is kept of a reply: the text before the stop string and the tokens that it is made of."""
         tokens = reply.tokens[:-1] if stop and reply.tokens[-1] in ends else reply.tokens
         text = self._decode(tokens)

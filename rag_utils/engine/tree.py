@@ -14,6 +14,14 @@ from itertools import groupby, takewhile
 
 
 @dataclass
+class Count:
+    """Tokens that the model read or wrote. `distinct` is what no way of sharing beginnings could save."""
+
+    computed: int = 0
+    distinct: int = 0
+
+
+@dataclass
 class Node:
     """A run of tokens, what continues it, and which texts end with its last token."""
 

