@@ -245,6 +245,19 @@ def test_the_embedded_reader_loads_and_is_the_one_of_the_wheel():
     assert (Path(weights.embedded_directory()) / "model.safetensors").exists()
 
 
+def test_what_is_recorded_needs_no_model():
+    """A recorded reply, tokens and a chat message of the embedded reader, without torch."""
+    code = (
+        "import sys; from rag_utils import lm\n"
+        "reader = lm.load('embedded', chapter='02_seper_validity')\n"
+        "assert reader.count_tokens('What is it?') == 4 and 'What is it?' in reader.chat('What is it?')\n"
+        "assert reader.encode(' it', context=False) == reader.tokenizer(' it').input_ids and 'torch' not in sys.modules\n"
+        "reader.model; assert 'torch' in sys.modules and reader.model is reader.model\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 def test_another_precision_is_another_model_to_the_recordings():
     half = weights.load(get("embedded-base", dtype="bfloat16"))
     assert half.fingerprint == "smollm2-b179c9523d0e6a0f-1-bfloat16"
