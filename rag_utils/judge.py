@@ -109,7 +109,7 @@ def design(questions: Texts, left: Texts, right: Texts, *, encode: retrieve.Enco
     question taken out (the partial correlation of two vectors given a third).
 
     encode  : list of texts -> (n, d) rows of length 1; called with each distinct text once
-    returns : (n, 16) float
+    returns : (n, 18) float
     raises  : ValueError if an answer is blank, or for embeddings that are not finite or not one per text
     """
     lexical = [list(compare(*pair).values()) for pair in zip(questions, left, right, strict=True)]
