@@ -4,7 +4,6 @@
 {inventory}  every table and figure of the five papers, and what became of it
 {status}     what each page was made with: its live check, how long it replays, the versions of what it stands on
 {plans}      runs that were planned and then made: calls, minutes and memory, and plans of runs that were not made, marked so
-{chapters}   what each chapter asks for from nothing, and how long that takes by profile
 """
 
 import csv
@@ -32,6 +31,7 @@ PAPERS = {
     "07": "MoI",
     "08": "MoI",
     "09": "all five",
+    "10": "all five",
     "14": "SePer",
 }
 COLUMNS = ("paper", "what", "printed", "here", "n", "verdict", "page")
@@ -147,23 +147,6 @@ def plans_html() -> str:
     return f"<p>{escape(plans['machine'])}</p>" + table((*head, "GB, estimated", "GB, measured"), rows)
 
 
-def chapters_html() -> str:
-    """What each chapter asks for from nothing, and by profile how long that takes and what memory the weights need."""
-    plans, rows = stored("chapters", chapters=[], profiles=[]), []
-    for row in plans["chapters"]:
-        bound = "at most " if row["at_most"] else ""
-        cells = [row["chapter"], f"{row['prompts']:,}", f"{row['distinct']:,}", f"{row['said']:,}"]
-        cells += [f"{bound}{row['minutes']:.0f}; {row['gigabytes']:.1f} GB"]
-        work = row["distinct"] + row["said"]
-        cells += [
-            f"{bound}{max(1, round(each['minutes_a_million'] * work / 1e6))}; {each['gigabytes']:.0f} GB" for each in plans["profiles"]
-        ]
-        rows.append(map(escape, cells))
-    named = [f"{each['name']}, minutes and memory (estimated)" for each in plans["profiles"]]
-    head = ("chapter", "prompts", "tokens read", "tokens said", "embedded, minutes and memory (planned)", *named)
-    return f"<p>{escape(plans['machine'])}</p>" + table(head, rows)
-
-
 def stored(name: str, **empty) -> dict:
     """What a benchmark wrote; nothing, in the same form, if it has not been run."""
     path = ROOT / f"benchmarks/{name}.json"
@@ -196,7 +179,7 @@ class Picture(Directive):
         return [figure, *problems]
 
 
-SHOWN = {"results": results_html, "inventory": inventory_html, "status": status_html, "plans": plans_html, "chapters": chapters_html}
+SHOWN = {"results": results_html, "inventory": inventory_html, "status": status_html, "plans": plans_html}
 
 
 class Shown(Directive):
