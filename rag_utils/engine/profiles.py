@@ -93,9 +93,9 @@ def _profile(name: str, keys, path: Path) -> Profile:
     if bool(profile.reader) == bool(profile.server):
         raise ValueError(f"{what} must have one of reader and server; got {'both' if profile.server else 'neither'}")
     places = {key: path.parent / Path(keys[key]).expanduser() for key in ("reader", "adapter", "judge", "encoder") if key in keys}
-    is_path = {key: os.path.isabs(keys[key]) or keys[key].startswith((".", "~")) for key in places}  # else it may be a name on the hub
-    is_path |= {key: True for key, at in places.items() if key == "adapter" or (keys[key] != EMBEDDED and at.is_dir())}
-    return profile.model_copy(update={key: str(at) for key, at in places.items() if is_path[key]})
+    paths = {key for key in places if os.path.isabs(keys[key]) or keys[key].startswith((".", "~"))}  # others may be names on the hub
+    folders = {key: str(at) for key, at in places.items() if key in {"adapter", *paths} or (keys[key] != EMBEDDED and at.is_dir())}
+    return profile.model_copy(update=folders)
 
 
 PROFILES = _tables(path := ROOT / "data" / "profiles.toml")
