@@ -3,6 +3,7 @@
 {results}    every claim and every printed value that is held against a measurement, with its verdict, as one table to filter
 {inventory}  every table and figure of the five papers, and what became of it
 {status}     what each page was made with: its live check, how long it replays, the versions of what it stands on
+{chapters}   what each chapter asks for from nothing: calls, tokens, minutes and memory, planned; for larger profiles estimated
 {plans}      runs that were planned and then made: calls, minutes and memory, and plans of runs that were not made, marked so
 """
 
@@ -147,6 +148,21 @@ def plans_html() -> str:
     return f"<p>{escape(plans['machine'])}</p>" + table((*head, "GB, estimated", "GB, measured"), rows)
 
 
+def chapters_html() -> str:
+    """What each chapter asks for from nothing, and by profile how long that takes and what memory the weights need."""
+    plans, rows = stored("chapters", chapters=[], profiles=[]), []
+    for row in plans["chapters"]:
+        bound = "at most " if row["at_most"] else ""
+        cells = [row["chapter"], f"{row['prompts']:,}", f"{row['distinct']:,}", f"{row['said']:,}"]
+        cells += [f"{bound}{row['minutes']:.0f} min, {row['gigabytes']:.1f} GB"]
+        work = (row["distinct"] + row["said"]) / 1e6
+        cells += [f"{bound}{max(1, round(each['minutes_a_million'] * work))} min, {each['gigabytes']:.0f} GB" for each in plans["profiles"]]
+        rows.append(map(escape, cells))
+    named = [f"{each['name']} (estimated)" for each in plans["profiles"]]
+    head = ("chapter", "prompts", "tokens read", "tokens said", "embedded (planned)", *named)
+    return f"<p>{escape(plans['machine'])}</p>" + table(head, rows)
+
+
 def stored(name: str, **empty) -> dict:
     """What a benchmark wrote; nothing, in the same form, if it has not been run."""
     path = ROOT / f"benchmarks/{name}.json"
@@ -179,7 +195,13 @@ class Picture(Directive):
         return [figure, *problems]
 
 
-SHOWN = {"results": results_html, "inventory": inventory_html, "status": status_html, "plans": plans_html}
+SHOWN = {
+    "results": results_html,
+    "inventory": inventory_html,
+    "status": status_html,
+    "plans": plans_html,
+    "chapters": chapters_html,
+}
 
 
 class Shown(Directive):

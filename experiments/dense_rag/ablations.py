@@ -186,8 +186,7 @@ class Material:
 
     @property
     def facts(self) -> dict:
-        computed = sum(model.count.computed for model in (self.writer, self.reader, self.asker))
-        facts = {"questions": len(self.questions), "documents": len(self.documents), "computed_tokens": computed}
+        facts = {"questions": len(self.questions), "documents": len(self.documents)}
         return facts | asking.facts(reader=self.reader, asker=self.asker) | benchmarks.source(self.dataset)
 
 

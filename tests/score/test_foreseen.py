@@ -170,6 +170,21 @@ def test_the_page_shows_every_run_and_marks_what_was_not_measured(tmp_path, monk
     assert "<p>One core.</p>" in html and '<td data-label="minutes, measured">not run</td>' in html
 
 
+def test_the_page_shows_what_each_chapter_takes_by_profile(tmp_path, monkeypatch):
+    row = {"chapter": "01_x", "prompts": 1234, "distinct": 900_000, "said": 100_000, "minutes": 18.2, "gigabytes": 4.12}
+    larger = {"name": "laptop", "gigabytes": 3.08, "minutes_a_million": 17.0}
+    (tmp_path / "benchmarks").mkdir()
+    rows = [row | {"at_most": False}, row | {"chapter": "02_x", "at_most": True}]
+    stored = {"machine": "One core.", "profiles": [larger], "chapters": rows}
+    (tmp_path / "benchmarks/chapters.json").write_text(json.dumps(stored))
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    shown = BeautifulSoup(results.chapters_html(), "html.parser")
+    assert [cell.get_text() for cell in shown.find_all("th")][4:] == ["embedded (planned)", "laptop (estimated)"]
+    cells = [[cell.get_text() for cell in each.find_all("td")] for each in shown.tbody.find_all("tr")]
+    assert cells[0] == ["01_x", "1,234", "900,000", "100,000", "18 min, 4.1 GB", "17 min, 3 GB"]
+    assert cells[1][4:] == ["at most 18 min, 4.1 GB", "at most 17 min, 3 GB"]
+
+
 def test_what_was_planned_and_measured_is_told_as_it_is_kept():
     stored = json.loads((chapters.ROOT / "benchmarks/plans.json").read_text())
     assert sum(run["real"] is not None for run in stored["runs"]) >= 3
