@@ -181,8 +181,7 @@ class NliJudge(Judge):
     def entailment(self, questions: Texts, premises: Texts, hypotheses: Texts) -> np.ndarray:
         """P(contradiction), P(neutral), P(entailment), (n, 3), of the hypothesis given the premise, both as answers.
 
-        Each distinct case is computed once; of texts too long for the model together the longer is cut first. Raises as
-        `Judge.equivalent`.
+        Each distinct case is computed once; of texts too long together the longer is cut first. Raises as `Judge.equivalent`.
         """
         import torch
 

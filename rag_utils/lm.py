@@ -87,14 +87,15 @@ class LanguageModel:
         max_new_tokens: int = 32,
         stop: Sequence[str] = ("\n",),
         seed: int = 0,
+        greedy: bool = False,
     ) -> list[list[Generation]]:
         """n replies to each prompt.
 
-        temperature : 0 is greedy, and the n replies are then the same one; otherwise tokens are drawn from softmax(logits / temperature)
-                      with no other truncation
+        temperature : 0 is greedy, the n replies are then the same one; else tokens are drawn from softmax(logits / temperature), not cut
         stop        : a reply ends before the first of these strings, or at the model's end token; with stop=() neither counts and
                       exactly max_new_tokens are generated
         seed        : a sample depends on its prompt, the seed and its index only, not on what else is asked
+        greedy      : one more to each, the last: what temperature 0 says. The prompt is read once for all of them
         raises      : ValueError for bad arguments or a prompt longer than the model's window; RecordingError in mode "replay" if a call
                       is not recorded
         """
@@ -104,9 +105,9 @@ class LanguageModel:
         seed = checks.whole("seed", seed, least=0, most=LARGEST_SEED)
         settings = {"temperature": temperature, "max_new_tokens": steps, "stop": stop}
         settings["seed"] = seed if temperature else None
-        drawn = n if temperature else 1
+        drawn = [*range(n), *[None] * greedy] if temperature else [0] * (n + greedy)
         replies = self._calls.generated(prompts, drawn, settings, lambda calls: self._texts.generate(calls, settings))
-        return [[Generation.of(replies[prompt, i % drawn]) for i in range(n)] for prompt in prompts]
+        return [[Generation.of(replies[prompt, sample]) for sample in drawn] for prompt in prompts]
 
     def log_likelihood(self, contexts: Sequence[str], continuations: Sequence[str]) -> list[np.ndarray]:
         """Log-likelihood of each token of each continuation given its context.

@@ -54,9 +54,9 @@ class Finder:
         self.answers = answers or [answer for question in questions() for answer in question.answers]
         self.asked, self.scored = [], []
 
-    def generate(self, prompts, *, n=1, temperature=0.0, max_new_tokens=32, seed=0):
-        self.asked.append((n, temperature, list(prompts)))
-        draws = [(i, seed) if temperature else (0, None) for i in range(n)]
+    def generate(self, prompts, *, n=1, temperature=0.0, max_new_tokens=32, seed=0, greedy=False):
+        self.asked += [(n, temperature, list(prompts)), *[(1, 0.0, list(prompts))] * greedy]
+        draws = [(i, seed) if temperature else (0, None) for i in range(n)] + [(0, None)] * greedy
         return [[self._reply(prompt, *draw) for draw in draws] for prompt in prompts]
 
     def log_likelihood(self, contexts, continuations):

@@ -20,8 +20,7 @@ PLAIN = {"bias": ("none",), "init_lora_weights": (True, False, "gaussian")}
 def merge(model, folder: Path) -> None:
     """Add the adapter in `folder` to the model's weights: W + (alpha / rank) B A.
 
-    raises : ValueError, OSError or SafetensorError, with the weights as they were, if it is not there, damaged, of another kind or for
-             another model
+    raises : ValueError, OSError or SafetensorError, with the weights as they were, if it is not there, damaged or does not fit
     source : Hu et al., LoRA, eq. 3
     """
     from safetensors.torch import load_file

@@ -1,7 +1,6 @@
 """The calls of one model: answered from what is recorded, computed where that is missing and allowed, recorded, and remembered."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import partial
 from itertools import product
 
 from rag_utils.engine.recordings import RecordingError, Recordings, call_key, trace
@@ -22,17 +21,21 @@ class Calls:
         self.answered: dict[str, tuple] = {}  # key -> prompt, what was scored after it or None, whether greedy, reply
         self._recordings = None if mode == "fresh" else Recordings(chapter, writable=mode == "live")
 
-    def generated(self, prompts: Sequence[str], samples: int, settings: dict, compute: Callable[..., Batches]) -> dict:
-        """(prompt, sample) -> reply."""
-        key = partial(call_key, model=self.fingerprint, operation="generate", **settings)
-        calls = {call: key(prompt=call[0], sample=call[1]) for call in product(prompts, range(samples))}
-        return self._answers(calls, compute, lambda call: (call[0], None, settings["temperature"] == 0))
+    def generated(self, prompts: Sequence[str], samples: Sequence[int | None], settings: dict, compute: Callable[..., Batches]) -> dict:
+        """(prompt, sample) -> reply; sample None is the likeliest one."""
+        calls = {call: self.reply_key(*call, settings) for call in product(prompts, samples)}
+        return self._answers(calls, compute, lambda call: (call[0], None, call[1] is None or settings["temperature"] == 0))
 
     def scored(self, pairs: Sequence[tuple[str, str]], compute: Callable[..., Batches]) -> dict:
         """(context, continuation) -> reply."""
-        key = partial(call_key, model=self.fingerprint, operation="log_likelihood")
-        calls = {pair: key(context=pair[0], continuation=pair[1]) for pair in pairs}
+        key = {"model": self.fingerprint, "operation": "log_likelihood"}
+        calls = {pair: call_key(context=pair[0], continuation=pair[1], **key) for pair in pairs}
         return self._answers(calls, compute, lambda call: (*call, False))
+
+    def reply_key(self, prompt: str, sample: int | None, settings: dict) -> str:
+        """The key of a reply; of the likeliest (sample None) that of a call at temperature 0."""
+        likeliest = {"temperature": 0.0, "seed": None} if sample is None else {}
+        return call_key(model=self.fingerprint, operation="generate", prompt=prompt, sample=sample or 0, **settings | likeliest)
 
     def close(self) -> None:
         """Let the recordings go; RecordingError if they were removed while they were written."""

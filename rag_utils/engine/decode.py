@@ -44,8 +44,8 @@ def sample(
     """Yield, batch by batch, (index of the prompt, its replies).
 
     prompts     : token ids, none empty
-    uniforms    : per prompt (samples, steps) numbers in [0, 1), one for each token that may be drawn
-    temperature : 0 takes the likeliest token; otherwise the inverse of the cumulative distribution of softmax(logits / temperature)
+    uniforms    : per prompt (samples, steps) numbers in [0, 1), one for each token that may be drawn; NaN takes the likeliest token
+    temperature : of the tokens drawn, by the inverse of the cumulative distribution of softmax(logits / temperature)
     finished    : tokens of a reply -> whether it ends with the last
     count       : a `Count` that is added to
     """
@@ -147,15 +147,15 @@ class _Live:
 
     def _draw(self) -> tuple[torch.Tensor, list[float]]:
         """A token for every row and its log-likelihood; the distributions of `SLICE` rows are held at once."""
-        numbers = [0.0 if row is None else next(row[2]) for row in self.rows]
+        numbers = [np.nan if row is None else next(row[2]) for row in self.rows]
         numbers = torch.tensor(numbers, dtype=torch.float64, device=self.logits.device)
         tokens, chosen = [], []
         for logits, uniforms in zip(self.logits.split(SLICE), numbers.split(SLICE), strict=True):
             log_probability = torch.log_softmax(logits.float(), dim=-1)
-            if self.temperature:
-                tokens.append(_sampled(logits.float() / self.temperature, uniforms))
-            else:
-                tokens.append(log_probability.argmax(dim=-1))
+            token = log_probability.argmax(dim=-1)
+            if not (greedy := uniforms.isnan()).all():
+                token = torch.where(greedy, token, _sampled(logits.float() / self.temperature, uniforms))
+            tokens.append(token)
             chosen.append(log_probability.gather(1, tokens[-1][:, None])[:, 0])
         return torch.cat(tokens), torch.cat(chosen).tolist()
 

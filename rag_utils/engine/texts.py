@@ -34,11 +34,11 @@ class Texts:
         begins = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id, 0
         return self.encode(text) or [next(token for token in begins if token is not None)]
 
-    def generate(self, calls: Sequence[tuple[str, int]], settings: dict) -> Iterator[list[tuple]]:
-        """Compute replies to (prompt, sample), batch by batch."""
+    def generate(self, calls: Sequence[tuple[str, int | None]], settings: dict) -> Iterator[list[tuple]]:
+        """Compute replies to (prompt, sample), batch by batch; sample None is the likeliest reply, as are all at temperature 0."""
         from rag_utils.engine import decode  # torch takes seconds to import
 
-        samples: dict[str, list[int]] = {}
+        samples: dict[str, list[int | None]] = {}
         for prompt, sample in calls:
             samples.setdefault(prompt, []).append(sample)
         prompts, stop, steps = list(samples), settings["stop"], settings["max_new_tokens"]
@@ -103,10 +103,10 @@ class Texts:
             )
 
 
-def _uniforms(tokens: list[int], seed: int | None, index: int, steps: int) -> np.ndarray:
+def _uniforms(tokens: list[int], seed: int | None, index: int | None, steps: int) -> np.ndarray:
     """The numbers in [0, 1) that draw one sample: a counter-based generator keyed by the prompt's tokens, the seed and the index."""
-    if seed is None:
-        return np.zeros(steps)
+    if seed is None or index is None:
+        return np.full(steps, np.nan)
     digest = hashlib.sha256(np.array([seed, *tokens], dtype="<u8").tobytes()).digest()
     key = np.frombuffer(digest[:16], dtype="<u8")
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, index])).random(steps)

@@ -4,8 +4,7 @@
                                                           │       └─ ran
                                                           └─ dog
 
-Ten documents under one instruction, fifteen orders of the same passages: what is the same stands once. No model here, only lists of whole
-numbers.
+Ten documents under one instruction, fifteen orders of the same passages: what is the same stands once. No model here, only lists of ints.
 """
 
 from collections.abc import Iterator, Sequence

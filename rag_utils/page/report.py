@@ -83,10 +83,9 @@ def value_verdict(
                    same answers, so that nothing is sampled: the interval and its width then play no part
     raises       : ValueError for anything out of range, and for `exact_within` with another model or other data
 
-    A value is "reproduced" only with the same model and data, the printed one inside the interval (its ends included) and
-    a half-width of at most 0.1. A printed value outside "differs", whatever the model and data; the reason names what is
-    not the same. All else is "undecided", also an interval without width: a bootstrap of equal values knows nothing about
-    its error.
+    A value is "reproduced" only with the same model and data, the printed one inside the interval (its ends included) and a half-width of
+    at most 0.1. A printed value outside "differs", whatever the model and data; the reason names what is not the same. All else is
+    "undecided", also an interval without width: a bootstrap of equal values knows nothing about its error.
     """
     value, low, high, _ = _numbers(estimate, "estimate")
     target, other = checks.number("published", published) / _scale(scale), _other(same_model, same_data)

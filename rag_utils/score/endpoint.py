@@ -135,6 +135,7 @@ class Endpoint:
         max_new_tokens: int = 32,
         stop: Sequence[str] = ("\n",),
         seed: int = 0,
+        greedy: bool = False,
     ) -> list[list[Generation | TextOnly]]:
         """n replies to each prompt, as `LanguageModel.generate`.
 
@@ -151,7 +152,7 @@ class Endpoint:
             raise ValueError(f"stop must hold at most 4, which is what servers take; got {len(stop)}")
         settings = {"temperature": temperature, "max_new_tokens": steps, "stop": stop}
         settings["seed"] = seed if temperature else None
-        drawn = n if temperature else 1
+        drawn = [*range(n), *[None] * greedy] if temperature else [0] * (n + greedy)
         replies = self._calls.generated(prompts, drawn, settings, lambda calls: self._replies(calls, settings))
         self._sizes |= {prompt: reply["size"] for (prompt, _), reply in replies.items() if reply.get("size")}
         why = f"temperature {temperature} is neither 0 nor 1, and then a server's log-likelihoods may be of another distribution"
@@ -161,7 +162,7 @@ class Endpoint:
         def reply(kept: dict) -> Generation | TextOnly:
             return TextOnly(kept["text"], why) if kept["log_likelihood"] is None else Generation.of(kept)
 
-        return [[reply(replies[prompt, i % drawn]) for i in range(n)] for prompt in prompts]
+        return [[reply(replies[prompt, sample]) for sample in drawn] for prompt in prompts]
 
     def log_likelihood(self, contexts: Sequence[str], continuations: Sequence[str]) -> list[np.ndarray]:
         """As `LanguageModel.log_likelihood`; ValueError also if `scores_prompts` is False, saying why, and after a chat message."""
@@ -265,14 +266,16 @@ class Endpoint:
 
     # --- requests ----------------------------------------------------------------------------------
 
-    def _replies(self, calls: Sequence[tuple[str, int]], settings: dict) -> Iterator[list[tuple]]:
-        samples: dict[str, list[int]] = {}
+    def _replies(self, calls: Sequence[tuple[str, int | None]], settings: dict) -> Iterator[list[tuple]]:
+        samples: dict[str, list[int | None]] = {}
         for prompt, sample in calls:
             samples.setdefault(prompt, []).append(sample)
         asked = {"max_tokens": settings["max_new_tokens"]} | {name: settings[name] for name in ("temperature", "stop")}
 
         def ask(prompt: str) -> Iterator[list[tuple]]:
-            wanted = samples[prompt]
+            if None in samples[prompt]:
+                yield [((prompt, None), reply) for reply in self._one(prompt, 1, asked | {"temperature": 0.0})]
+            wanted = [sample for sample in samples[prompt] if sample is not None]
             while wanted:
                 seed = {"seed": _seed(prompt, settings["seed"], wanted[0])} if settings["temperature"] else {}
                 replies = self._one(prompt, len(wanted), asked | seed)

@@ -49,9 +49,8 @@ def worth(
     shown = {name: {record.id: record.shown(len(record.passages)) for record in lists[name]} for name in names}
     forms = {"closed": load(settings.closed), "read": load(settings.read)}
     prompts = asked.prompts_of(model, questions, {CLOSED: None, **shown}, **forms)
-    greedy = model.generate(list(prompts.values()), max_new_tokens=settings.max_new_tokens)
-    greedy = dict(zip(prompts, (reply for [reply] in greedy), strict=True))
-    drawn = asked.draw(model, prompts, n=settings.samples, max_new_tokens=settings.max_new_tokens, seed=seed)
+    drawn = asked.draw(model, prompts, n=settings.samples, max_new_tokens=settings.max_new_tokens, seed=seed, greedy=True)
+    greedy = {case: replies.pop() for case, replies in drawn.items()}
     belief = asked.beliefs(judge, questions, drawn).set_index(["id", "condition"])["seper_soft"]
     right = {case: exact_match(reply.text, known[case.id].answers) for case, reply in greedy.items()}
     rows = []

@@ -61,11 +61,23 @@ class Once:
 
     def generate(self, prompts: Sequence[str], *, n=1, temperature=0.0, max_new_tokens=32, seed=0) -> list[list]:
         """As `LanguageModel.generate`, with its usual stop."""
-        known = self._replies.setdefault((n, temperature, max_new_tokens, seed if temperature else None), {})
+        known = self._known(n, temperature, max_new_tokens, seed)
         if missing := [prompt for prompt in dict.fromkeys(prompts) if prompt not in known]:
             how = {"n": n, "temperature": temperature, "max_new_tokens": max_new_tokens, "seed": seed}
             known.update(zip(missing, self._reader.generate(missing, **how), strict=True))
         return [known[prompt] for prompt in prompts]
+
+    def read(self, prompts: Sequence[str], *, n: int, max_new_tokens: int, seed: int) -> None:
+        """Ask the samples at temperature 1 and the greedy reply together, for which each prompt is read once."""
+        drawn, greedy = self._known(n, 1.0, max_new_tokens, seed), self._known(1, 0.0, max_new_tokens, 0)
+        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in drawn and prompt not in greedy]
+        how = {"n": n, "temperature": 1.0, "max_new_tokens": max_new_tokens, "seed": seed}
+        replies = self._reader.generate(missing, **how, greedy=True) if missing else []
+        for prompt, own in zip(missing, replies, strict=True):
+            drawn[prompt], greedy[prompt] = own[:-1], own[-1:]
+
+    def _known(self, n: int, temperature: float, max_new_tokens: int, seed: int) -> dict[str, list]:
+        return self._replies.setdefault((n, temperature, max_new_tokens, seed if temperature else None), {})
 
     def log_likelihood(self, contexts: Sequence[str], continuations: Sequence[str]) -> list[np.ndarray]:
         """As `LanguageModel.log_likelihood`."""
@@ -123,6 +135,11 @@ class Task:
         """Prompts and length of a reply, as `measures.ecorag` takes them."""
         return self.prompts | {"max_new_tokens": self.settings.max_new_tokens}
 
+    @property
+    def drawing(self) -> dict:
+        """How samples are drawn, as `measures.seper` takes it."""
+        return {"n": self.settings.samples, "max_new_tokens": self.settings.max_new_tokens, "seed": self.seed}
+
     def texts(self, question: Question) -> list[str]:
         return [passage.text for passage in self.shown[question.id]]
 
@@ -168,7 +185,10 @@ def first_prompts(task: Task, measures: Sequence[str]) -> list[str]:
 
 def tables(task: Task, measures: Sequence[str]) -> tuple[list[dict], list[dict]]:
     """Rows of passages and of questions, in the order of the records, as `Scores` has them."""
-    task.say(first_prompts(task, measures))
+    first = first_prompts(task, measures)
+    if BELIEFS.keys() & {*measures}:
+        task.reader.read([prompt for prompt in _drawn(task).values() if prompt in {*first}], **task.drawing)
+    task.say(first)
     parts = [plain(task)]
     if beliefs := [measure for measure in measures if measure in BELIEFS]:
         parts.append(seper(task, beliefs))
@@ -207,14 +227,7 @@ def seper(task: Task, measures: Sequence[str]) -> Said:
     by_passage = {key: {f"{name}_why": NO_ANSWERS for name in names} for key in _keys(task)}
     by_question = {question.id: {f"{name}_why": NO_ANSWERS for name in names} for question in task.questions}
     if known := task.answerable:
-        longest = max(len(task.shown[question.id]) for question in known)
-        contexts: dict = {CLOSED: None, LIST: {question.id: task.shown[question.id] for question in known}}
-        for place in range(longest):
-            alone = {question.id: task.shown[question.id][place : place + 1] for question in known}
-            contexts[str(place)] = {name: own for name, own in alone.items() if own}
-        prompts = asked_seper.prompts_of(task.reader, known, contexts, **task.prompts)
-        lengths = {"n": task.settings.samples, "max_new_tokens": task.settings.max_new_tokens, "seed": task.seed}
-        drawn = asked_seper.draw(task.reader, prompts, **lengths)
+        drawn = asked_seper.draw(task.reader, _drawn(task), **task.drawing)
         if not getattr(task.reader, "scores_replies", True):  # the share of samples looks at no likelihood
             drawn = {case: [Generation(reply.text, (), np.zeros(1)) for reply in own] for case, own in drawn.items()}
         table = asked_seper.beliefs(task.judge, known, drawn)
@@ -226,6 +239,16 @@ def seper(task: Task, measures: Sequence[str]) -> Said:
                 passage = task.shown[row["id"]][int(row["condition"])]
                 by_passage[row["id"], passage.id] = {name: row[column] for name, column in names.items()} | reasons
     return by_passage, by_question
+
+
+def _drawn(task: Task) -> dict[Case, str]:
+    """The prompts that are sampled: no passages, the list, and each passage alone, of the questions whose answers are known."""
+    known = task.answerable
+    contexts: dict = {CLOSED: None, LIST: {question.id: task.shown[question.id] for question in known}}
+    for place in range(max((len(task.shown[question.id]) for question in known), default=0)):
+        alone = {question.id: task.shown[question.id][place : place + 1] for question in known}
+        contexts[str(place)] = {name: own for name, own in alone.items() if own}
+    return asked_seper.prompts_of(task.reader, known, contexts, **task.prompts)
 
 
 def list_metrics(k: int) -> dict[str, str]:

@@ -19,6 +19,7 @@ from rag_utils.score.records import Record
 TRIED = 1500  # tokens that the calibration reads
 HELD = 1.5  # keys and values in memory at once, in those of a full batch: joining texts copies them
 REPLIES, SAMPLES, LIKELIHOODS, WORDS = "replies", "samples", "likelihoods", "other words"
+BESIDE = "replies beside samples"  # whose prompts are read with those of the samples
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class Noted:
     def __getattr__(self, name: str):
         return getattr(self._reader, name)
 
-    def generate(self, prompts, *, n=1, temperature=0.0, max_new_tokens=32, seed=0):
-        self.calls.append((SAMPLES if temperature else REPLIES, n, list(prompts)))
+    def generate(self, prompts, *, n=1, temperature=0.0, max_new_tokens=32, seed=0, greedy=False):
+        self.calls += [(SAMPLES if temperature else REPLIES, n, list(prompts)), *[(BESIDE, 1, list(prompts))] * greedy]
         names = [f"zzqx{len(self.calls)}zz{number}" for number in range(len(prompts))]
-        return [[Generation(name, (0,), np.array([-1.0]))] * n for name in names]
+        return [[Generation(name, (0,), np.array([-1.0]))] * (n + greedy) for name in names]
 
     def log_likelihood(self, contexts, continuations):
         pairs = dict.fromkeys(zip(contexts, continuations, strict=True))
@@ -69,11 +70,13 @@ def plan(records: Sequence[Record], reader, *, measures, top: int, seed: int, se
     reader : as `lm.load(..., mode="fresh")` returns it, so that nothing is read or kept
     """
     calls = noted_calls(records, Noted(reader), measures=measures, top=top, seed=seed, settings=settings)
-    greedy = max((call for call in calls if call[0] == REPLIES), key=lambda call: len(call[2]))
-    reading, saying, length = calibrated(reader, greedy[2], settings)
+    most = max((call for call in calls if call[0] in (REPLIES, SAMPLES)), key=lambda call: len(call[2]))
+    reading, saying, length = calibrated(reader, most[2], settings)
     count, rows = _counter(reader), {}
     for kind, n, prompts in calls:
         tokens, distinct = count(prompts)
+        if kind == BESIDE:
+            kind, distinct = REPLIES, 0
         said = n * len(prompts) * length if kind != WORDS else tokens  # other words are about as long as their prompt
         row = rows.setdefault(kind, dict.fromkeys(("prompts", "replies", "tokens", "distinct", "said", "minutes"), 0))
         minutes = (distinct * reading + said * saying) / 60

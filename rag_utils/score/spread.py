@@ -18,19 +18,21 @@ class Spread(Texts):
         super().__init__(own.loaded, batch_tokens=own.batch_tokens)
         self.count, self.pool = own.count, pool
 
-    def generate(self, calls: Sequence[tuple[str, int]], settings: dict) -> Iterator[list[tuple]]:
+    def generate(self, calls: Sequence[tuple[str, int | None]], settings: dict) -> Iterator[list[tuple]]:
         """As `Texts.generate`, shard by shard."""
-        samples: dict[str, list[int]] = {}
+        samples: dict[str, list[int | None]] = {}
         for prompt, sample in calls:
             samples.setdefault(prompt, []).append(sample)
         prompts, steps = list(samples), settings["max_new_tokens"]
         encoded = [self.encode(prompt) for prompt in prompts]
         self._check_window(encoded, steps)
         shards = deal(encoded, [len(samples[prompt]) * steps for prompt in prompts], self.pool.workers)
-        how = settings | {"n": max(sample for _, sample in calls) + 1, "seed": settings["seed"] or 0}
+        most = max((sample for _, sample in calls if sample is not None), default=0)
+        how = settings | {"n": most + 1, "greedy": any(sample is None for _, sample in calls), "seed": settings["seed"] or 0}
         work = [[prompts[i] for i in shard] for shard in shards]
         for answered in track(self._answered("generate", work, how), what=f"{self.name}, replies", total=len(prompts)):
-            yield [((prompt, sample), replies[sample]) for prompt, replies in answered for sample in samples[prompt]]
+            every = [(prompt, sample, replies) for prompt, replies in answered for sample in samples[prompt]]
+            yield [((prompt, sample), replies[-1 if sample is None else sample]) for prompt, sample, replies in every]
 
     def score(self, calls: Sequence[tuple[str, str]]) -> Iterator[list[tuple]]:
         """As `Texts.score`, shard by shard."""

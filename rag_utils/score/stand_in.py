@@ -101,20 +101,22 @@ class Words:
     def __getattr__(self, name: str):
         return getattr(self._texts, name)
 
-    def generate(self, calls: Sequence[tuple[str, int]], settings: dict) -> Iterator[list[tuple]]:
+    def generate(self, calls: Sequence[tuple[str, int | None]], settings: dict) -> Iterator[list[tuple]]:
         """As `Texts.generate`."""
         steps, drawn = settings["max_new_tokens"], SAMPLES if settings["temperature"] else REPLIES
         kind = self._notes.kind(self._texts.name, drawn, steps)
-        keys = {(p, s): self._key(operation="generate", prompt=p, sample=s, **settings) for p, s in calls}
+        keys = {call: self._calls.reply_key(*call, settings) for call in calls}
         new = self._new(kind, keys)
         prompts = list(dict.fromkeys(prompt for prompt, _ in new))
         encoded = [self._texts.encode(prompt) for prompt in prompts]
         if new and kind.is_to_be_tried(sum(map(len, encoded))):  # what is recorded is not computed, here as in a run
-            self._try_replies(kind, prompts, max(sample for _, sample in new) + 1, settings)
+            self._try_replies(kind, prompts, max(sample or 0 for _, sample in new) + 1, settings)
         self._count(kind, encoded)
         kind.replies += len(new)
         kind.said += kind.length * len(new)
-        yield [(call, self._reply(kind, keys[call[0], int(call[1] * kind.variety)], settings)) for call in calls]
+        like = {(prompt, sample): sample and int(sample * kind.variety) for prompt, sample in calls}
+        keyed = [(call, self._calls.reply_key(call[0], sample, settings)) for call, sample in like.items()]
+        yield [(call, self._reply(kind, key, settings)) for call, key in keyed]
 
     def score(self, calls: Sequence[tuple[str, str]]) -> Iterator[list[tuple]]:
         """As `Texts.score`."""

@@ -157,6 +157,17 @@ def test_a_sample_depends_on_its_prompt_seed_and_index_only(which, order, size, 
     )
 
 
+@pytest.mark.parametrize("which", ["reader", "sliding", "fusion"])
+def test_the_likeliest_reply_may_be_asked_with_the_samples(which, request):
+    reader, how = request.getfixturevalue(which), {"n": 3, "temperature": 0.7, "max_new_tokens": 6, "seed": 3}
+    both = reader.generate(PROMPTS[:2], **how, greedy=True)
+    apart = zip(reader.generate(PROMPTS[:2], **how), reader.generate(PROMPTS[:2], max_new_tokens=6), strict=True)
+    assert samples_key(both) == samples_key(expected := [[*drawn, *likeliest] for drawn, likeliest in apart])
+    if which == "reader":
+        assert bits(both) == bits(expected)
+    assert samples_key(reader.generate(PROMPTS[:1], max_new_tokens=6, greedy=True)) == samples_key([[expected[0][-1]] * 2])
+
+
 @pytest.mark.slow
 def test_the_embedded_reader_draws_the_same_in_any_company():
     """Real weights and real prompts: what differs in the last bit changes one sample in a hundred."""
@@ -377,6 +388,15 @@ def test_more_samples_later_compute_only_the_new_ones(llama):
     many = live.generate(["why?"], n=5, temperature=1.0, max_new_tokens=4, stop=())
     assert samples_key([many[0][:2]]) == samples_key(few)
     assert live.count.computed - before == len(live.tokenizer("why?").input_ids) + 3 * 3
+
+
+def test_a_prompt_is_read_once_for_its_samples_and_its_likeliest_reply(llama):
+    live, how = lm.load(llama, mode="live", chapter="c"), {"max_new_tokens": 4, "stop": ()}
+    both = live.generate(["why?"], n=2, temperature=1.0, greedy=True, **how)
+    assert (computed := live.count.computed) == len(live.tokenizer("why?").input_ids) + 3 * 3
+    assert samples_key(live.generate(["why?"], **how)) == samples_key([both[0][2:]])  # recorded as if it had been asked alone
+    assert samples_key(live.generate(["why?"], n=2, temperature=1.0, **how)) == samples_key([both[0][:2]])
+    assert live.count.computed == computed and str(live.live_check(9)).startswith("3 of 3 ")
 
 
 def test_replay_names_count_chapter_and_command(llama):

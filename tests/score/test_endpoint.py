@@ -104,6 +104,9 @@ def test_samples_are_different_and_carry_the_raw_log_likelihood(served_at, local
     seeds = [content["seed"] for _, content, _ in server.asked if content and "seed" in content]
     assert len(set(seeds)) == len(seeds)
     assert texts(reader.generate(PROMPTS, n=4, temperature=1.0, max_new_tokens=6, seed=1)) != texts(groups)
+    both = texts(reader.generate(PROMPTS, n=4, temperature=1.0, max_new_tokens=6, greedy=True))
+    assert [group[:4] for group in both] == texts(groups)
+    assert [group[4:] for group in both] == texts(local.generate(PROMPTS, max_new_tokens=6))
 
 
 def texts(groups):

@@ -367,3 +367,21 @@ def test_once_asks_once():
     once.generate(["b"], n=3, temperature=1.0, seed=2)
     assert [own for _, _, own in reader.asked] == [["a", "b"], ["b"], ["b"]]
     assert once.counted() == {"replies": 2, "samples": 6, "likelihoods": 0, "tokens": 4}
+
+
+def test_samples_and_the_greedy_reply_are_asked_together():
+    reader = Finder()
+    once, how = Once(reader), {"n": 3, "max_new_tokens": 5, "seed": 1}
+    once.read(["a", "b", "a"], **how)
+    once.read(["b"], **how)
+    assert reader.asked == [(3, 1.0, ["a", "b"]), (1, 0.0, ["a", "b"])]
+    drawn, greedy = once.generate(["b"], temperature=1.0, **how), once.generate(["b"], max_new_tokens=5)
+    assert len(reader.asked) == 2 and [len(own) for [own] in (drawn, greedy)] == [3, 1]
+    assert once.counted() == {"replies": 2, "samples": 6, "likelihoods": 0, "tokens": 4}
+
+
+def test_sepers_prompts_are_read_once_for_both_replies():
+    reader = Finder()
+    run(tiny_run.records(), measures=["seper", "erag"], reader=reader)
+    [(_, _, drawn), (_, _, beside), *rest] = reader.asked
+    assert drawn == beside and not rest  # closed, the list and each passage alone: nothing else is asked

@@ -174,10 +174,10 @@ def make(ray, folder, cache):
         reader.close()
 
 
-def said(reader, prompts=PROMPTS):
+def said(reader, prompts=PROMPTS, **more):
     return [
         [(reply.text, reply.token_ids, reply.token_log_likelihood.tolist()) for reply in replies]
-        for replies in reader.generate(prompts, **HOW)
+        for replies in reader.generate(prompts, **HOW, **more)
     ]
 
 
@@ -218,6 +218,8 @@ def test_what_is_recorded_starts_no_worker_and_fresh_records_nothing(make, expec
     reader = make()
     assert said(reader, PROMPTS[:-1]) == expected[:-1] and reader._pool.actors == []
     assert said(reader) == expected and len(once()) == 2
+    assert said(reader, greedy=True) == said(lm.load(folder, mode="fresh"), greedy=True)
+    assert [replies[:-1] for replies in said(reader, greedy=True)] == expected
     assert fresh._pool.actors == []  # one reader at a time has its workers
 
 
