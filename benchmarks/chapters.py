@@ -14,6 +14,7 @@ from pathlib import Path
 from plans import planned
 
 from rag_utils.page import chapters
+from rag_utils.score import foreseen
 
 WITHOUT = ("10_costs", "12_errata")  # they ask no reader
 SHARE = 0.15  # of a card's rate of products; the embedded reader reached 0.07 in greedy replies and 0.18 in scoring on an H100
@@ -38,7 +39,11 @@ def main() -> None:
     ]
     machine = MACHINE.format(" and ".join(profile for profile, *_ in CARDS))
     for name in sys.argv[1:] or [name for name in names if name not in known]:
-        known[name] = {"chapter": name, **planned(name, "fresh", {})}
+        try:
+            known[name] = {"chapter": name, **planned(name, "fresh", {})}
+        except foreseen.PlanError as error:  # something has to be trained first
+            print(error, flush=True)
+            continue
         print(known[name], flush=True)
         rows = [known[name] for name in names if name in known]
         path.write_text(json.dumps({"machine": machine, "profiles": profiles, "chapters": rows}, indent=1) + "\n", encoding="utf-8")
