@@ -23,8 +23,9 @@ CARDS = (  # profile, parameters, bytes each, operations a second of the card th
     ("workstation", 8.03e9, 2, 165e12),
 )
 MACHINE = (
-    "Planned: processor minutes of one core, one thread, from no recordings, with the parameters of the notebooks. Estimated, not run: "
-    "{} at 15 % of 20 and of 165 TFLOP/s, what cards of 6 and of 24 GB can do in sixteen bits; memory of the weights alone."
+    "Planned: processor minutes of one core, one thread, from no recordings, with the parameters of the notebooks; other work went on "
+    "beside. Estimated, not run: {} at 15 % of 20 and of 165 TFLOP/s, what cards of 6 and of 24 GB can do in sixteen bits; memory of the "
+    "weights alone."
 )
 
 

@@ -66,9 +66,9 @@ def prompts_of(reader: LanguageModel, questions: Sequence[Question], contexts: S
     }
 
 
-def draw(reader: LanguageModel, prompts: Mapping[Case, str], *, n: int = 10, **how) -> Drawn:
-    """n samples at temperature 1 to each prompt, as `prompts_of` has them; how, and raises, as `LanguageModel.generate`."""
-    replies = reader.generate(list(prompts.values()), n=n, temperature=1.0, **{"max_new_tokens": 24} | how)
+def draw(reader: LanguageModel, prompts: Mapping[Case, str], *, n: int = 10, max_new_tokens: int = 24, **how) -> Drawn:
+    """n samples at temperature 1 to each prompt, as `prompts_of` has them; seed, greedy and raises as in `LanguageModel.generate`."""
+    replies = reader.generate(list(prompts.values()), n=n, temperature=1.0, max_new_tokens=max_new_tokens, **how)
     return dict(zip(prompts, replies, strict=True))
 
 

@@ -140,6 +140,16 @@ class Task:
         """How samples are drawn, as `measures.seper` takes it."""
         return {"n": self.settings.samples, "max_new_tokens": self.settings.max_new_tokens, "seed": self.seed}
 
+    @cached_property
+    def drawn(self) -> dict[Case, str]:
+        """The prompts that are sampled: no passages, the list, and each passage alone, of the questions whose answers are known."""
+        known = self.answerable
+        contexts: dict = {CLOSED: None, LIST: {question.id: self.shown[question.id] for question in known}}
+        for place in range(max((len(self.shown[question.id]) for question in known), default=0)):
+            alone = {question.id: self.shown[question.id][place : place + 1] for question in known}
+            contexts[str(place)] = {name: own for name, own in alone.items() if own}
+        return asked_seper.prompts_of(self.reader, known, contexts, **self.prompts)
+
     def texts(self, question: Question) -> list[str]:
         return [passage.text for passage in self.shown[question.id]]
 
@@ -185,10 +195,10 @@ def first_prompts(task: Task, measures: Sequence[str]) -> list[str]:
 
 def tables(task: Task, measures: Sequence[str]) -> tuple[list[dict], list[dict]]:
     """Rows of passages and of questions, in the order of the records, as `Scores` has them."""
-    first = first_prompts(task, measures)
+    first = dict.fromkeys(first_prompts(task, measures))
     if BELIEFS.keys() & {*measures}:
-        task.reader.read([prompt for prompt in _drawn(task).values() if prompt in {*first}], **task.drawing)
-    task.say(first)
+        task.reader.read([prompt for prompt in task.drawn.values() if prompt in first], **task.drawing)
+    task.say(list(first))
     parts = [plain(task)]
     if beliefs := [measure for measure in measures if measure in BELIEFS]:
         parts.append(seper(task, beliefs))
@@ -227,7 +237,7 @@ def seper(task: Task, measures: Sequence[str]) -> Said:
     by_passage = {key: {f"{name}_why": NO_ANSWERS for name in names} for key in _keys(task)}
     by_question = {question.id: {f"{name}_why": NO_ANSWERS for name in names} for question in task.questions}
     if known := task.answerable:
-        drawn = asked_seper.draw(task.reader, _drawn(task), **task.drawing)
+        drawn = asked_seper.draw(task.reader, task.drawn, **task.drawing)
         if not getattr(task.reader, "scores_replies", True):  # the share of samples looks at no likelihood
             drawn = {case: [Generation(reply.text, (), np.zeros(1)) for reply in own] for case, own in drawn.items()}
         table = asked_seper.beliefs(task.judge, known, drawn)
@@ -239,16 +249,6 @@ def seper(task: Task, measures: Sequence[str]) -> Said:
                 passage = task.shown[row["id"]][int(row["condition"])]
                 by_passage[row["id"], passage.id] = {name: row[column] for name, column in names.items()} | reasons
     return by_passage, by_question
-
-
-def _drawn(task: Task) -> dict[Case, str]:
-    """The prompts that are sampled: no passages, the list, and each passage alone, of the questions whose answers are known."""
-    known = task.answerable
-    contexts: dict = {CLOSED: None, LIST: {question.id: task.shown[question.id] for question in known}}
-    for place in range(max((len(task.shown[question.id]) for question in known), default=0)):
-        alone = {question.id: task.shown[question.id][place : place + 1] for question in known}
-        contexts[str(place)] = {name: own for name, own in alone.items() if own}
-    return asked_seper.prompts_of(task.reader, known, contexts, **task.prompts)
 
 
 def list_metrics(k: int) -> dict[str, str]:
