@@ -322,7 +322,7 @@ def measured(given: argparse.Namespace, say) -> dict:
         "reader": reader.name,
         "processor": processor(),
         "threads": torch.get_num_threads(),
-        "batch_tokens": reader.profile.batch_tokens,
+        "batch_tokens": reader.batch_tokens,
         "arithmetic": rates[0],
         "tasks": rows,
         "bfloat16": {"arithmetic": rates[1], "tasks": rough},

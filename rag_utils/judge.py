@@ -33,6 +33,7 @@ THRESHOLD = 0.5
 DECIMALS = 4  # of a probability: the digits that every machine agrees on
 LABELS = ("contradiction", "neutral", "entailment")
 Texts = Sequence[str]
+BATCH_TOKENS = 8192  # of an entailment model, padding included
 MAX_TOKENS = 512  # of premise and hypothesis together, unless the model reads fewer
 
 
@@ -60,7 +61,7 @@ def load_judge(profile: str | profiles.Profile = "embedded") -> Judge:
     if profile.judge is None:
         return EmbeddedJudge()
     loaded = weights.load(profile, task="nli")
-    return NliJudge(loaded.model, loaded.tokenizer, batch_tokens=profile.batch_tokens)
+    return NliJudge(loaded.model, loaded.tokenizer, batch_tokens=profile.batch_tokens or BATCH_TOKENS)
 
 
 class Fit(Form):
@@ -174,7 +175,7 @@ class NliJudge(Judge):
     raises       : JudgeError if the labels in the model's configuration are not those of MNLI
     """
 
-    def __init__(self, model, tokenizer, *, batch_tokens: int = 8192):
+    def __init__(self, model, tokenizer, *, batch_tokens: int = BATCH_TOKENS):
         self.model, self.tokenizer, self.batch_tokens = model, tokenizer, batch_tokens
         self.columns = label_columns(model.config.id2label)
 

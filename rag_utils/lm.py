@@ -77,6 +77,7 @@ class LanguageModel:
     model = property(lambda self: self._loaded.model)
     tokenizer = property(lambda self: self._loaded.tokenizer)
     count = property(lambda self: self._texts.count)
+    batch_tokens = property(lambda self: self._texts.batch_tokens)
 
     def generate(
         self,

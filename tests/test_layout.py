@@ -210,7 +210,7 @@ def test_the_process_apart_finds_the_conversion(tmp_path):
 
 
 def test_both_packages_are_installed_from_everywhere(tmp_path):
-    code = "import experiments.table, rag_utils.page.cli, rag_utils.engine.decode"
+    code = "import experiments.table, rag_utils.score.cli, rag_utils.engine.decode"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
 
 

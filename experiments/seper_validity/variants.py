@@ -96,7 +96,7 @@ def log_likelihoods(reader: LanguageModel, asked: Mapping, drawn: Drawn, **how) 
     keys = {case: [(asked[case], reply.token_ids) for reply in replies] for case, replies in drawn.items()}
     calls, value = list(dict.fromkeys(chain(*keys.values()))), {}
     contexts, continuations = [reader.encode(prompt) for prompt, _ in calls], [list(tokens) for _, tokens in calls]
-    options = {"batch_tokens": reader.profile.batch_tokens, "count": reader.count, "warp": partial(warp, **how)}
+    options = {"batch_tokens": reader.batch_tokens, "count": reader.count, "warp": partial(warp, **how)}
     for batch in decode.score(reader.model, contexts, continuations, **options):
         value |= {calls[i]: scores.sum() for i, scores, _ in batch}
     return {case: np.array([value[key] for key in own], dtype=float) for case, own in keys.items()}

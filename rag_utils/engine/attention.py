@@ -10,8 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch.nn.functional import pad, scaled_dot_product_attention
-from torch.nn.utils.rnn import pad_sequence
+from torch.nn.functional import pad
 from transformers import AttentionInterface, AttentionMaskInterface
 
 from rag_utils.engine.products import fast_products
@@ -68,11 +67,13 @@ def weighted(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     return sums[:, : weights.shape[1]]
 
 
-def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scaling: float) -> torch.Tensor:
-    """What the last n places of a text see of it: query (heads, n, size), keys and values (groups, length, size) -> (heads, n, size)."""
+def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int, scaling: float) -> torch.Tensor:
+    """What the last n places of a text see of it: query (heads, n, size) -> (heads, n, size).
+
+    keys, values : (groups, room, size), zero behind the text's length; room a multiple of KEYS
+    """
     heads, n, size = query.shape
-    groups, length, _ = keys.shape
-    keys, values, query = padded(keys), padded(values), query * scaling
+    groups, query = len(keys), query * scaling
     attended = []
     for first in range(0, n, PLACES):
         part = query[:, first : first + PLACES]
@@ -87,12 +88,6 @@ def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, scalin
     return torch.cat(attended, dim=1)
 
 
-def side_by_side(texts: Sequence[tuple[torch.Tensor, ...]], scaling: float) -> list[torch.Tensor]:
-    """`causal` of each text, many in one product and up to rounding: for a GPU, to which one text is too small."""
-    parts = together([(query.shape[1], keys.shape[1]) for query, keys, _ in texts])
-    return [attended for part in parts for attended in _padded_together(texts[part], scaling)]
-
-
 def together(sizes: Sequence[tuple[int, int]]) -> Iterator[slice]:
     """Which texts of (places, keys) are computed at once: padded to the longest they have at most SCORES scores, or it is a single one."""
     first, longest = 0, (0, 0)
@@ -102,16 +97,3 @@ def together(sizes: Sequence[tuple[int, int]]) -> Iterator[slice]:
             yield slice(first, place)
             first, longest = place, size
     yield slice(first, len(sizes))
-
-
-def _padded_together(texts: Sequence[tuple[torch.Tensor, ...]], scaling: float) -> list[torch.Tensor]:
-    def rows(tensors):  # (heads, n, size) each -> (texts, heads, longest n, size)
-        return pad_sequence([t.transpose(0, 1) for t in tensors], batch_first=True).transpose(1, 2)
-
-    query, keys, values = map(rows, zip(*texts, strict=True))
-    sizes = torch.tensor([(query.shape[1], keys.shape[1]) for query, keys, _ in texts], device=query.device)
-    places, length = sizes[:, :1], sizes[:, 1:]
-    last = (length - places + torch.arange(query.shape[2], device=query.device)).minimum(length - 1)
-    seen = torch.arange(keys.shape[2], device=query.device) <= last[..., None]
-    attended = scaled_dot_product_attention(query, keys, values, attn_mask=seen[:, None], scale=scaling, enable_gqa=True)
-    return [row[:, : text[0].shape[1]] for row, text in zip(attended, texts, strict=True)]

@@ -186,7 +186,6 @@ def _plain_scores(model, contexts, continuations, batch_tokens: int, count: Coun
     kind = state_of(model)
     for batch in batches(lengths, batch_tokens):
         rows = kind.score(model, [contexts[i] for i in batch], [continuations[i] for i in batch])
-        rows = rows if warp is None else [warp(row) for row in rows]
         tokens = sum(lengths[i] for i in batch)
         count.computed, count.distinct = count.computed + tokens, count.distinct + tokens
-        yield [(i, *token_scores(row, continuations[i])) for i, row in zip(batch, rows, strict=True)]
+        yield [(i, *token_scores(row, range(len(row)), continuations[i], warp)) for i, row in zip(batch, rows, strict=True)]

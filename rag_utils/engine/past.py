@@ -1,4 +1,4 @@
-"""Keys and values: what a model remembers of the texts it has read, and of the replies that grow behind them."""
+"""Replies that grow behind texts that were read: the keys and values of both, and one step for all replies."""
 
 from collections.abc import Sequence
 
@@ -6,8 +6,7 @@ import torch
 from torch.nn.functional import pad
 
 from rag_utils.engine.attention import ROWS, forward, product, weighted, whole
-
-Row = list[tuple[torch.Tensor, torch.Tensor]]  # keys and values of one text, per layer (1, heads, tokens, size)
+from rag_utils.engine.reading import Past
 
 
 class Branches:
@@ -18,23 +17,23 @@ class Branches:
     that text in one product, and those under the reply so far, under one softmax.
     """
 
-    def __init__(self, texts: Sequence[Row], samples: Sequence[int]):
-        device = texts[0][0][0].device
-        self.texts = _side_by_side(texts)
-        self.known = torch.tensor([text[0][0].shape[2] for text in texts], device=device)
+    def __init__(self, texts: Sequence[Past], samples: Sequence[int]):
+        device = texts[0].held.device
+        self.texts = _side_by_side([text.held[:, :, None] for text in texts])  # (layers, 2, texts, heads, longest, size)
+        self.known = torch.tensor([text.length for text in texts], device=device)
         self.owner = repeated(torch.arange(len(samples), device=device), samples)
         self.lengths = torch.zeros_like(self.owner)
-        self.layers: Row = []  # keys and values of the replies (replies, heads, room, size)
+        layers, _, _, heads, _, size = self.texts.shape
+        self.replies = self.texts.new_zeros((layers, 2, len(self.owner), heads, 0, size))
 
     def tokens_with(self, other: "Branches") -> int:
         """Room for the texts of both, each as long as the longest, and for the replies as they will be after the next step."""
-        longest, texts = max(each.texts[0][0].shape[2] for each in (self, other)), len(self.known) + len(other.known)
+        longest, texts = max(each.texts.shape[4] for each in (self, other)), len(self.known) + len(other.known)
         return texts * longest + (len(self.owner) + len(other.owner)) * whole(int(self.lengths.max()) + 1)
 
     def join(self, other: "Branches") -> "Branches":
         """Both; `other` has not grown yet."""
-        new = len(other.owner)
-        self.layers = [tuple(pad(t, (0, 0, 0, 0, 0, 0, 0, new)) for t in pair) for pair in self.layers]
+        self.replies = pad(self.replies, (0, 0, 0, 0, 0, 0, 0, len(other.owner)))
         self.lengths = torch.cat([self.lengths, other.lengths])
         self.owner = torch.cat([self.owner, other.owner + len(self.known)])
         self.known = torch.cat([self.known, other.known])
@@ -44,33 +43,34 @@ class Branches:
     def keep(self, rows: torch.Tensor) -> None:
         """Drop the other replies, and texts without a reply once they are half of all."""
         self.lengths, self.owner = self.lengths[rows], self.owner[rows]
-        room = whole(int(self.lengths.max()))
-        self.layers = [(keys[rows, :, :room], values[rows, :, :room]) for keys, values in self.layers]
+        self.replies = self.replies[:, :, rows, :, : whole(int(self.lengths.max()))]
         texts, owner = self.owner.unique(return_inverse=True)
         if 2 * len(texts) <= len(self.known):
-            self.texts, self.known = [(keys[texts], values[texts]) for keys, values in self.texts], self.known[texts]
-            self.owner = owner
+            self.texts, self.known, self.owner = self.texts[:, :, texts], self.known[texts], owner
 
     def step(self, model, tokens: torch.Tensor) -> torch.Tensor:
         """Add one token to each reply; the logits of the next."""
-        rows = torch.arange(len(self.owner), device=self.owner.device)
-        self._slot = rows - torch.searchsorted(self.owner, self.owner)  # replies to one text stand together
+        self._rows = torch.arange(len(self.owner), device=self.owner.device)
+        self._slot = self._rows - torch.searchsorted(self.owner, self.owner)  # replies to one text stand together
         self._slots = int(self._slot.max()) + 1
         self._room = whole(int(self.lengths.max()) + 1)
         known = self.known[self.owner]
         beyond = [
             torch.arange(width, device=known.device) >= length[:, None]
-            for width, length in ((self.texts[0][0].shape[2], known), (self._room, self.lengths + 1))
+            for width, length in ((self.texts.shape[4], known), (self._room, self.lengths + 1))
         ]
         self._hidden = torch.cat(beyond, dim=1)[:, None, None]
+        if (more := self._room - self.replies.shape[4]) > 0:
+            self.replies = pad(self.replies, (0, 0, 0, more))
         logits = forward(model, tokens[:, None], (known + self.lengths)[:, None], self._attend)
         self.lengths = self.lengths + 1
         return logits[:, -1]
 
     def _attend(self, layer: int, query, key, value, scaling: float) -> torch.Tensor:
         """(replies, 1, heads, size): attention of one token of each reply; query (replies, heads, 1, size)."""
-        text_keys, text_values = self.texts[layer]
-        keys, values = self._with_new(layer, key, value)
+        (text_keys, text_values), (keys, values) = self.texts[layer], self.replies[layer]
+        for held, new in ((keys, key), (values, value)):
+            held[self._rows, :, self.lengths] = new[:, :, 0]
         rows, heads, _, size = query.shape
         shared = heads // key.shape[1]  # heads that use the same keys
         query = (query * scaling).reshape(rows, -1, shared, size)
@@ -80,17 +80,6 @@ class Branches:
         attended = self._under_texts(weighted, text, text_values)
         attended += weighted(reply.flatten(0, 1), values.flatten(0, 1)).view_as(attended)
         return attended.reshape(rows, 1, heads, size)
-
-    def _with_new(self, layer: int, *new: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """The layer's keys and values of the replies with those of the new tokens written behind them."""
-        if layer == len(self.layers):
-            self.layers.append(tuple(t[:, :, :0] for t in new))
-        more = self._room - self.layers[layer][0].shape[2]
-        if more > 0:
-            self.layers[layer] = tuple(pad(t, (0, 0, 0, more)) for t in self.layers[layer])
-        for held, added in zip(self.layers[layer], new, strict=True):
-            held[torch.arange(len(held), device=held.device), :, self.lengths] = added[:, :, 0]
-        return self.layers[layer]
 
     def _under_texts(self, product, left, right) -> torch.Tensor:
         """left (replies, groups, heads of a group, n) times its text's right (texts, groups, n, m)."""
@@ -102,14 +91,14 @@ class Branches:
         return spread_out[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot]
 
 
-def _side_by_side(parts: Sequence[Row]) -> Row:
-    """The rows of all parts, each as long as the longest."""
-    longest = whole(max(part[0][0].shape[2] for part in parts))
-
-    def joined(tensors):
-        return torch.cat([pad(t, (0, 0, 0, longest - t.shape[2])) for t in tensors])
-
-    return [tuple(map(joined, zip(*pairs, strict=True))) for pairs in zip(*parts, strict=True)]
+def _side_by_side(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The texts of all parts (layers, 2, texts, heads, tokens, size), each as long as the longest, zeros behind."""
+    texts, longest = sum(part.shape[2] for part in parts), whole(max(part.shape[4] for part in parts))
+    layers, _, _, heads, _, size = parts[0].shape
+    joined, first = parts[0].new_zeros((layers, 2, texts, heads, longest, size)), 0
+    for part in parts:
+        joined[:, :, first : (first := first + part.shape[2]), :, : part.shape[4]] = part
+    return joined
 
 
 def repeated(tensor: torch.Tensor, times: Sequence[int]) -> torch.Tensor:

@@ -31,7 +31,8 @@ class Profile(BaseModel):
     adapter      : folder with a LoRA adapter (as peft saves it) that is merged into the reader's weights
     task         : "causal" (decoder only) or "seq2seq" (encoder-decoder)
     dtype        : precision of the weights and the arithmetic
-    batch_tokens : how many tokens (texts, replies and padding) may be held at once; memory follows it, not the number of calls
+    batch_tokens : how many tokens (texts, replies and padding) may be held at once; memory follows it, not the number of calls. None: what
+                   half of a GPU's free memory holds, 192 MiB of keys and values on a processor (`memory.tokens_held`)
     judge        : entailment model (hub name or local directory); None where a profile has none
     encoder      : sentence-transformers model (likewise) for chunks (chapter 5) and one's own dense lists, in place of all-MiniLM-L6-v2
     server       : address of an OpenAI-compatible server that `rag-companion score` asks, in place of a reader
@@ -46,7 +47,7 @@ class Profile(BaseModel):
     adapter: str | None = None
     task: Literal["causal", "seq2seq"] = "causal"
     dtype: Dtype = "float32"
-    batch_tokens: int = Field(default=8192, gt=0)
+    batch_tokens: int | None = Field(default=None, gt=0)
     judge: str | None = None
     encoder: str | None = None
     server: str | None = None

@@ -4,14 +4,15 @@ Segments are read in batches bounded by a budget of tokens. One branch is finish
 only while something below still needs them: memory follows the budget, not the number of texts.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from rag_utils.engine.attention import causal, forward, side_by_side
-from rag_utils.engine.past import Row
+from rag_utils.engine.attention import forward
+from rag_utils.engine.reading import InTurn, Past, SideBySide
 from rag_utils.engine.tree import Count, Node
 
 PASS = 1024  # tokens of one pass, and logits: enough for full speed, and few enough that what a layer leaves is near when the next wants it
@@ -26,38 +27,26 @@ class Pending:
     """A segment to read: behind which keys and values, and the scores of the tokens on the way to it and of its first."""
 
     node: Node
-    past: Row | None
+    past: Past | None
     scores: list[np.ndarray]
 
 
-def read(model, segments: Sequence[list[int]], pasts: Sequence[Row | None], keep: Sequence[int]) -> tuple[list, list]:
-    """One pass over several segments, each behind the keys and values of what comes before it (None: nothing); nothing is padded.
+def read(model, segments: Sequence[list[int]], pasts: Sequence[Past | None], last: Sequence[int], keep: Sequence[bool]) -> tuple:
+    """One pass over several segments, each behind the keys and values of what comes before it (None: nothing).
 
-    returns : logits of the last keep[i] places of each segment, (keep[i], vocabulary); keys and values of each text up to its end
+    returns : logits of the last last[i] places of each segment, one after the other (sum of last, vocabulary); keys and values of each
+              text up to its end, None where keep[i] is not
     """
     lengths = [len(segment) for segment in segments]
-    rows: list[Row] = [[] for _ in segments]
-
-    def attend(layer: int, query, key, value, scaling: float) -> torch.Tensor:
-        parts = zip(*(tensor.split(lengths, dim=2) for tensor in (query, key, value)), strict=True)
-        texts = []
-        for row, past, (q, k, v) in zip(rows, pasts, parts, strict=True):
-            if past is not None:
-                k, v = (torch.cat(pair, dim=2) for pair in zip(past[layer], (k, v), strict=True))
-            row.append((k, v))
-            texts.append((q[0], k[0], v[0]))
-        on_cpu = query.device.type == "cpu"
-        attended = [causal(*text, scaling) for text in texts] if on_cpu else side_by_side(texts, scaling)
-        return torch.cat(attended, dim=1).transpose(0, 1)[None]
-
-    starts = [0 if past is None else past[0][0].shape[2] for past in pasts]
-    places = [torch.arange(start, start + n) for start, n in zip(starts, lengths, strict=True)]
+    how = InTurn if model.device.type == "cpu" else SideBySide
+    reading = how(model.config.get_text_config().num_hidden_layers, lengths, pasts, keep)
+    places = [torch.arange(start, stop) for start, stop in zip(reading.starts, reading.stops, strict=True)]
     stops = torch.tensor(lengths).cumsum(0).tolist()
-    wanted = [torch.arange(stop - n, stop) for stop, n in zip(stops, keep, strict=True)]
+    wanted = [torch.arange(stop - n, stop) for stop, n in zip(stops, last, strict=True)]
     ids = torch.tensor([token for segment in segments for token in segment])
     ids, place, wanted = (tensor.to(model.device) for tensor in (ids, torch.cat(places), torch.cat(wanted)))
-    logits = forward(model, ids[None], place[None], attend, logits_to_keep=wanted)
-    return list(logits[0].split(list(keep))), rows
+    logits = forward(model, ids[None], place[None], reading.attend, logits_to_keep=wanted)
+    return logits[0], reading.left()
 
 
 def start(root: Node) -> list[Pending]:
@@ -74,41 +63,41 @@ def visit(model, waiting: list[Pending], batch_tokens: int, count: Count, wanted
     """
     room = PASS if model.device.type == "cpu" else GPU_PASS
     limits = batch_tokens, room, room  # tokens of the texts that are held, tokens that are read, logits
-    for chosen, keep in _portions(waiting, limits, wanted):
-        logits, pasts = read(model, [each.node.tokens for each in chosen], [each.past for each in chosen], keep)
-        count.computed += sum(len(pending.node.tokens) for pending in chosen)
-        below = []
-        for pending, past, rows in zip(chosen, pasts, logits, strict=True):
-            firsts = [UNKNOWN] * len(pending.node.children)
-            if wanted is not None:
-                firsts = _score(pending, rows if warp is None else warp(rows), wanted)
-            scored = zip(pending.node.children, firsts, strict=True)
-            below += [Pending(child, past, [*pending.scores, first]) for child, first in scored]
+    for chosen, last in _portions(waiting, limits, wanted):
+        segments, behind = [each.node.tokens for each in chosen], [each.past for each in chosen]
+        keep = [bool(each.node.children or (each.node.ends and wanted is None)) for each in chosen]
+        logits, pasts = read(model, segments, behind, last, keep)
+        count.computed += sum(map(len, segments))
+        firsts = [[UNKNOWN] * len(each.node.children) for each in chosen] if wanted is None else _score(chosen, last, logits, wanted, warp)
+        below = [
+            Pending(child, past, [*pending.scores, first])
+            for pending, past, own in zip(chosen, pasts, firsts, strict=True)
+            for child, first in zip(pending.node.children, own, strict=True)
+        ]
         ended = [row for row, pending in enumerate(chosen) if pending.node.ends]
         if ended and wanted is not None:
             yield [chosen[row] for row in ended], None, None
         elif ended:
-            last = torch.stack([logits[row][-1] for row in ended])
-            yield [chosen[row] for row in ended], [pasts[row] for row in ended], last
-        del logits, pasts, rows
+            yield [chosen[row] for row in ended], [pasts[row] for row in ended], logits[ended]
+        del logits, pasts, behind
         yield from visit(model, below, batch_tokens, count, wanted, warp)
 
 
 def _portions(waiting: list[Pending], limits: tuple[int, int, int], wanted) -> Iterator[tuple[list, list[int]]]:
     """Segments to read in one pass, longest texts first, and of how many of their last places the logits are wanted."""
-    chosen, keep, used = [], [], np.zeros(3)
+    chosen, last, used = [], [], np.zeros(3)
     for pending in sorted(waiting, key=lambda pending: -pending.node.stop):
         node = pending.node
         scored = 1 if wanted is None else max(1, node.stop - max(node.start, wanted[id(node)] - 1))
         cost = np.array([node.stop, len(node.tokens), scored])
         if chosen and (used + cost > limits).any():
-            yield chosen, keep
-            chosen, keep, used = [], [], np.zeros(3)
+            yield chosen, last
+            chosen, last, used = [], [], np.zeros(3)
         chosen.append(pending)
-        keep.append(scored)
+        last.append(scored)
         used = used + cost
     if chosen:
-        yield chosen, keep
+        yield chosen, last
 
 
 def first_wanted(root: Node, contexts: Sequence[int]) -> dict[int, int]:
@@ -119,22 +108,35 @@ def first_wanted(root: Node, contexts: Sequence[int]) -> dict[int, int]:
     return firsts
 
 
-def _score(pending: Pending, logits: torch.Tensor, wanted: dict[int, int]) -> list[np.ndarray]:
-    """Note the scores of the segment's tokens behind the first, NaN without logits; return those of what may come first after it."""
-    node, children = pending.node, pending.node.children
-    known = token_scores(logits[:-1], node.tokens[len(node.tokens) - len(logits) + 1 :])
-    pending.scores.append(np.pad(known, ((0, 0), (len(node.tokens) - len(logits), 0)), constant_values=np.nan))
-    if all(wanted[id(child)] > node.stop for child in children):
-        return [UNKNOWN] * len(children)
-    heads = [child.tokens[0] for child in children]
-    return np.split(token_scores(logits[-1:].expand(len(heads), -1), heads), len(heads), axis=1)
+def _score(chosen: list[Pending], last: list[int], logits: torch.Tensor, wanted: dict[int, int], warp: Warp | None) -> list[list]:
+    """Note the scores of each segment's tokens behind the first, NaN without logits; return those of what may come first after each."""
+    rows, tokens, own, stop = [], [], [], 0
+    for pending, n in zip(chosen, last, strict=True):
+        node, first, stop = pending.node, stop, stop + n
+        needed = any(wanted[id(child)] <= node.stop for child in node.children)
+        heads = [child.tokens[0] for child in node.children] if needed else []
+        own.append((n - 1, len(heads)))
+        rows += [*range(first, stop - 1), *[stop - 1] * len(heads)]
+        tokens += node.tokens[len(node.tokens) - n + 1 :] + heads
+    values, firsts, at = token_scores(logits, rows, tokens, warp), [], 0
+    for pending, (known, heads) in zip(chosen, own, strict=True):
+        before = len(pending.node.tokens) - 1 - known
+        pending.scores.append(np.pad(values[:, at : at + known], ((0, 0), (before, 0)), constant_values=np.nan))
+        at += known + heads
+        firsts.append(np.split(values[:, at - heads : at], heads, axis=1) if heads else [UNKNOWN] * len(pending.node.children))
+    return firsts
 
 
-def token_scores(logits: torch.Tensor, tokens: Sequence[int]) -> np.ndarray:
-    """(2, n): log-likelihood of each token and how far the likeliest token leads it; logits (n, vocabulary)."""
-    tokens, parts = torch.tensor(tokens, dtype=torch.long, device=logits.device), []
-    for rows, chosen in zip(logits.split(SLICE), tokens.split(SLICE), strict=True):
-        log_probability = torch.log_softmax(rows.float(), dim=-1)
-        likelihood = log_probability.gather(1, chosen[:, None])[:, 0]
-        parts.append(torch.stack([likelihood, log_probability.max(dim=-1).values - likelihood]))
+def token_scores(logits: torch.Tensor, rows: Sequence[int], tokens: Sequence[int], warp: Warp | None = None) -> np.ndarray:
+    """(2, n): log-likelihood of each token in its row of the logits, rows ascending, and how far the likeliest token leads it."""
+    firsts = range(0, len(logits), SLICE)
+    bounds = np.searchsorted(rows, [*firsts, len(logits)]).tolist()
+    rows, tokens = (torch.tensor(each, dtype=torch.long, device=logits.device) for each in (rows, tokens))
+    parts = [logits.new_empty((2, 0), dtype=torch.float32)]
+    for first, here in zip(firsts, itertools.starmap(slice, itertools.pairwise(bounds)), strict=True):
+        if here.start < here.stop:
+            part, row = logits[first : first + SLICE], rows[here] - first
+            log_probability = torch.log_softmax((warp(part) if warp else part).float(), dim=-1)
+            likelihood = log_probability[row, tokens[here]]
+            parts.append(torch.stack([likelihood, log_probability.max(dim=-1).values[row] - likelihood]))
     return torch.cat(parts, dim=1).cpu().numpy().astype(np.float64)

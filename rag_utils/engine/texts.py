@@ -1,12 +1,14 @@
 """Calls in words: what the model reads of them as tokens, and what is kept of the tokens that it replies."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
 from rag_utils.base.progress import track
-from rag_utils.engine.memory import Freed
+from rag_utils.engine.memory import Freed, tokens_held
 from rag_utils.engine.tree import Count
 from rag_utils.engine.weights import Loaded
 
@@ -14,14 +16,19 @@ DIGITS = 5  # of a log-likelihood, in a recording and in every mode, so that liv
 
 
 class Texts:
-    """A model that is asked in words. `count` counts the tokens that it read or wrote."""
+    """A model that is asked in words. `count` counts the tokens that it read or wrote; batch_tokens as in a profile."""
 
-    def __init__(self, loaded: Loaded, *, batch_tokens: int):
-        self.loaded, self.name, self.batch_tokens = loaded, loaded.name, batch_tokens
+    def __init__(self, loaded: Loaded, *, batch_tokens: int | None = None):
+        self.loaded, self.name, self._batch_tokens = loaded, loaded.name, batch_tokens
         self.count, self._freed = Count(), Freed()
 
     model = property(lambda self: self.loaded.model)
     tokenizer = property(lambda self: self.loaded.tokenizer)
+
+    @property
+    def batch_tokens(self) -> int:
+        """How many tokens may be held at once now."""
+        return self._batch_tokens or tokens_held(self.model)
 
     def encode(self, text: str, *, context: bool = True) -> list[int]:
         """The tokens of `text`, as the beginning of a prompt or, with context=False, as what follows one."""
@@ -51,12 +58,13 @@ class Texts:
         ends = self.model.generation_config.eos_token_id
         ends = {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
 
-        def finished(tokens):
-            return bool(stop) and (tokens[-1] in ends or _first_stop(self._decode(tokens), stop) is not None)
+        finished = _ending(stop, ends, self._decode)
 
-        options = {"batch_tokens": self.batch_tokens, "count": self.count, "temperature": settings["temperature"]}
-        batches = decode.sample(self.model, encoded, uniforms, finished=finished, **options)
-        for batch in track(batches, what=f"{self.name}, replies", total=len(prompts)):
+        def compute(chosen: list[int], budget: int):
+            options = {"finished": finished, "temperature": settings["temperature"], "batch_tokens": budget, "count": self.count}
+            return decode.sample(self.model, [encoded[i] for i in chosen], [uniforms[i] for i in chosen], **options)
+
+        for batch in track(self._within_memory(compute, len(prompts)), what=f"{self.name}, replies", total=len(prompts)):
             self._freed.give_back()
             yield [
                 ((prompts[i], sample), self._kept(reply, stop, ends))
@@ -71,10 +79,34 @@ class Texts:
         contexts = [self.context(context) for context, _ in calls]
         continuations = [self.encode(continuation, context=False) for _, continuation in calls]
         self._check_window([[*a, *b] for a, b in zip(contexts, continuations, strict=True)], 0)
-        batches = decode.score(self.model, contexts, continuations, batch_tokens=self.batch_tokens, count=self.count)
-        for batch in track(batches, what=f"{self.name}, log-likelihoods", total=len(calls)):
+
+        def compute(chosen: list[int], budget: int):
+            pairs = [contexts[i] for i in chosen], [continuations[i] for i in chosen]
+            return decode.score(self.model, *pairs, batch_tokens=budget, count=self.count)
+
+        for batch in track(self._within_memory(compute, len(calls)), what=f"{self.name}, log-likelihoods", total=len(calls)):
             self._freed.give_back()
             yield [(calls[i], {"log_likelihood": _rounded(values)}) for i, values, _ in batch]
+
+    def _within_memory(self, compute: Callable, n: int) -> Iterator[list[tuple]]:
+        """The batches of compute(which of n, budget); where a GPU's memory runs out, what is left with half the budget."""
+        from torch import OutOfMemoryError, cuda
+
+        left, budget = list(range(n)), self.batch_tokens
+        while left:
+            done = set()
+            try:
+                for batch in compute(left, budget):
+                    batch = [(left[i], *rest) for i, *rest in batch]
+                    done.update(i for i, *_ in batch)
+                    yield batch
+            except OutOfMemoryError:
+                if budget < 2:
+                    raise
+            left, budget = [i for i in left if i not in done], budget // 2
+            if left:
+                cuda.empty_cache()
+                warnings.warn(f"{self.name}: the GPU's memory ran out; {len(left)} calls go on with batch_tokens={budget}", stacklevel=2)
 
     def _kept(self, reply, stop, ends) -> dict:
         """What is kept of a reply: the text before the stop string and the tokens that it is made of."""
@@ -101,6 +133,17 @@ class Texts:
                 f"the longest call needs {longest} tokens (prompt {longest - extra}, reply {extra}), {self.name} holds {window}; "
                 "give fewer or shorter documents, or a smaller max_new_tokens"
             )
+
+
+def _ending(stop: Sequence[str], ends: set[int], decode: Callable) -> Callable:
+    """Whether a reply ends with its last token: an end token, or one with which a stop string is there; without stop strings never.
+
+    A reply is only looked at where that token has the last letter of a stop string, if all of these are letters that no token cuts.
+    """
+    letters = {text[-1] for text in stop}
+    plain = all(letter.isascii() and letter != " " for letter in letters)
+    may = cache(lambda token: not plain or not letters.isdisjoint(decode([token])))
+    return lambda tokens: bool(stop) and (tokens[-1] in ends or (may(tokens[-1]) and _first_stop(decode(tokens), stop) is not None))
 
 
 def _uniforms(tokens: list[int], seed: int | None, index: int | None, steps: int) -> np.ndarray:

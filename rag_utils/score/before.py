@@ -9,7 +9,7 @@ import typer
 
 from rag_utils.engine import profiles
 from rag_utils.page import chapters, parameters
-from rag_utils.page.cli import app, assignment
+from rag_utils.score.cli import app, assignment
 
 ASKED = "Question: What is the capital of France?\nAnswer:"
 

@@ -1,4 +1,4 @@
-"""The command `rag-companion score`: one's own retrieval run, measured, compared and reported; it joins the commands of `page.cli`."""
+"""The command `rag-companion score`: one's own retrieval run, measured, compared and reported; it joins the commands of `cli`."""
 
 import inspect
 from dataclasses import dataclass, fields
@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rag_utils.page.cli import app, main
 from rag_utils.score import before
+from rag_utils.score.cli import app, main
 
 __all__ = ["before", "main"]
 DIGITS = 3

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from rag_utils.engine.memory import HELD, bytes_a_token
 from rag_utils.engine.tree import prefix_tree, size
 from rag_utils.judge import Judge
 from rag_utils.lm import Generation
@@ -17,7 +18,6 @@ from rag_utils.score.measured import Once, Settings, Task
 from rag_utils.score.records import Record
 
 TRIED = 1500  # tokens that the calibration reads
-HELD = 1.5  # keys and values in memory at once, in those of a full batch: joining texts copies them
 REPLIES, SAMPLES, LIKELIHOODS, WORDS = "replies", "samples", "likelihoods", "other words"
 BESIDE = "replies beside samples"  # whose prompts are read with those of the samples
 
@@ -157,11 +157,7 @@ def _counter(reader):
 def memory(reader) -> float:
     """Gigabytes: the most so far, or, of a model in this process, what it takes now and a full batch of keys and values."""
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    config = getattr(getattr(reader, "model", None), "config", None)
-    if config is not None and hasattr(config, "num_hidden_layers"):
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        a_token = 2 * config.num_hidden_layers * heads * width * reader.model.dtype.itemsize
-        weights = sum(part.numel() * part.element_size() for part in reader.model.parameters())
-        most = max(most, 2 * weights + HELD * a_token * reader.profile.batch_tokens)
+    if model := getattr(reader, "model", None):
+        weights = sum(part.numel() * part.element_size() for part in model.parameters())
+        most = max(most, 2 * weights + HELD * bytes_a_token(model) * reader.batch_tokens)
     return most / 1e9

@@ -15,7 +15,7 @@ class Spread(Texts):
     _computes = None  # a weak reference to the pool that has them
 
     def __init__(self, own: Texts, pool: Pool):
-        super().__init__(own.loaded, batch_tokens=own.batch_tokens)
+        super().__init__(own.loaded, batch_tokens=own._batch_tokens)
         self.count, self.pool = own.count, pool
 
     def generate(self, calls: Sequence[tuple[str, int | None]], settings: dict) -> Iterator[list[tuple]]:

@@ -19,6 +19,7 @@ import numpy as np
 from rag_utils import judge, lm, retrieve
 from rag_utils.engine import weights
 from rag_utils.engine.calls import Calls
+from rag_utils.engine.memory import HELD, bytes_a_token
 from rag_utils.engine.recordings import Recordings, call_key
 from rag_utils.engine.tree import prefix_tree, size
 from rag_utils.page import chapters
@@ -29,7 +30,6 @@ SECONDS = 10.0  # that reading what is tried may take, at the speed of the first
 PAIRS = 64  # of answers that the judge is tried with
 MARK = "zzqx"  # begins every reply of the stand-in
 LINE = 64  # bytes of a recording beside its text and numbers
-HELD = 1.5  # keys and values in memory at once, in those of a full batch: joining texts copies them
 
 
 @dataclass
@@ -321,12 +321,7 @@ def observed(chapter: str, given: dict, notes: Notes) -> dict:
 
 def _sizes(reader: lm.LanguageModel) -> tuple[str, float, float]:
     """The reader's fingerprint, and gigabytes of its weights and of the keys and values of a full batch."""
-    config, batch = reader.model.config, 0.0
-    if hasattr(config, "num_hidden_layers") and hasattr(config, "num_attention_heads"):
-        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        a_token = 2 * config.num_hidden_layers * heads * width * reader.model.dtype.itemsize
-        batch = HELD * a_token * reader.profile.batch_tokens / 1e9
+    batch = HELD * bytes_a_token(reader.model) * reader.batch_tokens / 1e9
     weights = sum(part.numel() * part.element_size() for part in reader.model.parameters()) / 1e9
     return reader.fingerprint, weights, batch
 

@@ -8,9 +8,10 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from sklearn.metrics import f1_score
 
-from rag_utils import kappa, stats
+from rag_utils import stats
 from rag_utils.corpora.rows import AnyText, Text
 from rag_utils.judge import THRESHOLD, Judge
+from rag_utils.score import kappa
 from rag_utils.score.formats import BadInput, rows_of
 
 

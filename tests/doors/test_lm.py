@@ -1,5 +1,6 @@
 """The model layer: equal to plain transformers, the same whatever the batch, honest about likelihoods, recorded."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from rag_utils import data, lm
 from rag_utils import prompts as templates
-from rag_utils.engine import decode, profiles, recordings, segments, weights
+from rag_utils.engine import decode, profiles, recordings, segments, texts, weights
 from rag_utils.engine.attention import KEYS
 from rag_utils.engine.past import Branches
 from rag_utils.engine.recordings import RecordingError
@@ -333,7 +334,7 @@ def test_a_long_text_does_not_make_room_of_its_length_for_every_short_one(llama,
 
     def noted(self, other):
         join(self, other)
-        sizes.append(len(self.known) * self.texts[0][0].shape[2])
+        sizes.append(len(self.known) * self.texts.shape[4])
         return self
 
     monkeypatch.setattr(Branches, "join", noted)
@@ -345,7 +346,7 @@ def test_a_long_text_does_not_make_room_of_its_length_for_every_short_one(llama,
 @torch.inference_mode()
 def test_replies_that_join_a_long_one_go_on_when_it_has_ended(reader):
     def read(text):
-        return segments.read(reader.model, [reader.encode(text)], [None], [1])[1]
+        return segments.read(reader.model, [reader.encode(text)], [None], [1], [True])[1]
 
     grown, token = Branches(read("the quick brown fox"), [1]), torch.tensor([5])
     for _ in range(KEYS + 1):
@@ -353,6 +354,58 @@ def test_replies_that_join_a_long_one_go_on_when_it_has_ended(reader):
     grown.join(Branches(read("why not?"), [2])).keep(torch.tensor([1, 2]))
     alone, tokens = Branches(read("why not?"), [2]), torch.tensor([7, 8])
     assert torch.equal(grown.step(reader.model, tokens), alone.step(reader.model, tokens))
+
+
+def test_where_memory_runs_out_what_is_left_goes_on_with_half_the_budget(llama, monkeypatch):
+    whole, budgets = lm.LanguageModel(weights.load(llama), llama, mode="fresh"), []
+
+    def short(compute):
+        def computed(*given, batch_tokens, **options):
+            budgets.append(batch_tokens)
+            for number, batch in enumerate(compute(*given, batch_tokens=batch_tokens, **options)):
+                if number == 1 and batch_tokens > 30:
+                    raise torch.OutOfMemoryError
+                yield batch
+
+        return computed
+
+    how = {"n": 2, "temperature": 1.0, "max_new_tokens": 6, "stop": ()}
+    expected = bits(whole.generate(PROMPTS, **how)), whole.log_likelihood(PROMPTS, [" x y"] * len(PROMPTS))
+    monkeypatch.setattr(decode, "sample", short(decode.sample))
+    monkeypatch.setattr(decode, "score", short(decode.score))
+    with pytest.warns(UserWarning, match="memory ran out; 4 calls go on with batch_tokens=50"):
+        assert bits(whole.generate(PROMPTS, **how)) == expected[0]
+        found = whole.log_likelihood(PROMPTS, [" x y"] * len(PROMPTS))
+    assert all(map(np.array_equal, found, expected[1])) and budgets[:2] == [100, 50]
+    monkeypatch.setattr(decode, "score", lambda *_, **__: _no_memory())
+    with pytest.warns(UserWarning), pytest.raises(torch.OutOfMemoryError):
+        whole.log_likelihood(["a"], [" x"])
+
+
+def _no_memory():
+    raise torch.OutOfMemoryError
+    yield
+
+
+@pytest.mark.parametrize("stop", [("\n",), ("ab", "x y"), (" ",), ("é",), ("a", "é")])
+def test_where_a_reply_ends_is_seen_without_a_look_at_every_reply(stop):
+    """A token that has no last letter of a stop string completes none; a decoder that strips a space, or cuts a letter, is not trusted."""
+    pieces, looked = ["a", "b", " ab", "x", " y", "\n", "x y", "c\n\nd", "é"], []
+
+    def decode_(tokens):
+        looked.append(len(tokens))
+        text = "".join(pieces[token] for token in tokens)
+        return text.lstrip(" ") if len(tokens) == 1 and tokens[0] < 8 else text.replace("é", "?") if len(tokens) == 1 else text
+
+    finished = texts._ending(stop, {99}, decode_)
+    for tokens in itertools.product(range(len(pieces)), repeat=3):
+        said = ["".join(pieces[token] for token in tokens[:n]) for n in (1, 2, 3)]
+        first = next((n for n, text in enumerate(said, 1) if any(end in text for end in stop)), 3)
+        if first == 3:  # as in a run, which goes on only while no reply has ended
+            assert finished([*tokens]) == any(end in said[-1] for end in stop)
+    assert finished([0, 99]) and not texts._ending((), {99}, decode_)([0, 99])
+    if stop == ("\n",):
+        assert looked.count(3) < len(pieces) ** 3 / 3
 
 
 def test_batches_hold_every_row_once_within_the_budget():

@@ -194,7 +194,7 @@ def test_the_command_lists(book):
 
 def test_an_error_is_one_sentence_and_not_a_traceback():
     for words, status, said in ((["99"], 1, "rag-companion: unknown chapter"), ([], 2, "Missing argument")):
-        asked = [sys.executable, "-c", "from rag_utils.page.cli import main; main()", "run", *words]
+        asked = [sys.executable, "-c", "from rag_utils.score.cli import main; main()", "run", *words]
         done = subprocess.run(asked, capture_output=True, text=True)
         assert done.returncode == status and said in done.stderr and "Traceback" not in done.stderr
 
@@ -218,7 +218,8 @@ COMMAND = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job begins without
 from pathlib import Path
-from rag_utils.page import chapters, cli
+from rag_utils.page import chapters
+from rag_utils.score import cli
 import rag_utils.score.command
 for name, place in {places!r}.items():
     setattr(chapters, name, Path(place))

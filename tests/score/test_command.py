@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from rag_utils import lm
 from rag_utils.engine.store import Store
-from rag_utils.page.cli import app
 from rag_utils.score import Scores, command, measured, read, run
+from rag_utils.score.cli import app
 from rag_utils.score.measured import Settings
 from rag_utils.score.plan import Noted, calibrated, plan
 
@@ -109,7 +109,7 @@ def test_the_other_commands_import_nothing_more():
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         return {name.split(".")[0] for name in done.stdout.split()}
 
-    assert imported("rag_utils.score.command") <= imported("rag_utils.page.cli")
+    assert imported("rag_utils.score.command") <= imported("rag_utils.score.cli")
 
 
 # --- a plan ----------------------------------------------------------------------------------------

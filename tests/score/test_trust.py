@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tiny_samples import Initials, Shares
 
-from rag_utils import kappa, stats
-from rag_utils.score import BadInput, judge_check
+from rag_utils import stats
+from rag_utils.score import BadInput, judge_check, kappa
 from rag_utils.score.trust import Labelled, read_labels, response_scores
 
 

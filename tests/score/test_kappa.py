@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import aggregate_raters, cohens_kappa, fleiss_kappa
 
-from rag_utils import kappa
+from rag_utils.score import kappa
 
 few = settings(deadline=None, derandomize=True, max_examples=30)
 labels = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=4, max_size=40).filter(
