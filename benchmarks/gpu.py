@@ -95,10 +95,10 @@ def the_work(reader: lm.LanguageModel, size: int) -> list[tuple[tasks.Task, int,
 
     ten = partial(one_by_one, do_sample=True, temperature=1.0, top_k=0, num_return_sequences=tasks.SAMPLES)
     return [
-        (tasks.samples(reader, asked[: BLOCKS * size], BLOCKS), 3, ten),
-        (tasks.document_labels(reader, few, pool, BLOCKS), 8, partial(one_by_one, do_sample=False)),
+        (tasks.samples(reader, asked[: BLOCKS * size], BLOCKS), 2, ten),
+        (tasks.document_labels(reader, few, pool, BLOCKS), 3, partial(one_by_one, do_sample=False)),
         (tasks.orders(reader, few, pool, BLOCKS), 3, padded),
-        (tasks.edits(reader, asked[: BLOCKS * size], pool, BLOCKS), 6, padded),
+        (tasks.edits(reader, asked[: BLOCKS * size], pool, BLOCKS), 4, padded),
     ]
 
 
@@ -137,6 +137,7 @@ def main() -> None:
     profile = profiles.get(given.profile).model_copy(update=changes)
     begun = time.perf_counter()
     reader = shaped(given.shape, given.dtype, given.batch_tokens) if given.shape else lm.load(profile, mode="fresh", dtype=given.dtype)
+    reader.tokenizer.pad_token = reader.tokenizer.pad_token or reader.tokenizer.eos_token  # which the usual way pads with
     reader.generate(["x"], max_new_tokens=1)
     result = {"reader": reader.name, "dtype": given.dtype, "card": torch.cuda.get_device_name(), "product_flop_per_s": rate}
     result |= {"load_s": time.perf_counter() - begun, "batch_tokens": reader.batch_tokens, "tasks": []}

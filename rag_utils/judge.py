@@ -31,6 +31,7 @@ COEFFICIENTS = ROOT / "data" / "judge" / "embedded.json"
 FOLDS = 5
 THRESHOLD = 0.5
 DECIMALS = 4  # of a probability: the digits that every machine agrees on
+WORDS = (" Yes", " No")  # of a reader that judges
 LABELS = ("contradiction", "neutral", "entailment")
 Texts = Sequence[str]
 BATCH_TOKENS = 8192  # of an entailment model, padding included

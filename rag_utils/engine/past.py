@@ -53,6 +53,7 @@ class Branches:
         self._rows = torch.arange(len(self.owner), device=self.owner.device)
         self._slot = self._rows - torch.searchsorted(self.owner, self.owner)  # replies to one text stand together
         self._slots = int(self._slot.max()) + 1
+        self._alone = self._slots == 1 and len(self._rows) == len(self.known)
         self._room = whole(int(self.lengths.max()) + 1)
         known = self.known[self.owner]
         beyond = [
@@ -84,6 +85,8 @@ class Branches:
     def _under_texts(self, product, left, right) -> torch.Tensor:
         """left (replies, groups, heads of a group, n) times its text's right (texts, groups, n, m)."""
         texts, (_, groups, shared, n) = len(right), left.shape
+        if self._alone:
+            return product(left.flatten(0, 1), right.flatten(0, 1)).unflatten(0, (texts, groups))
         used = self._slots * shared
         spread = left.new_zeros((texts, groups, whole(used, ROWS), n))
         spread[:, :, :used].unflatten(2, (self._slots, shared))[self.owner, :, self._slot] = left

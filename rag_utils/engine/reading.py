@@ -87,7 +87,7 @@ class SideBySide(Reading):
             asked = query[0][:, places].transpose(0, 1).reshape(texts, key.shape[1], -1, query.shape[-1])
             seen = torch.cat([past[layer], new[:, :, places].transpose(1, 2)], dim=3)
             rows = scaled_dot_product_attention(asked, *seen, attn_mask=bias, scale=scaling)
-            attended.append(rows.view(texts, -1, n, rows.shape[-1]).transpose(1, 2).flatten(0, 1))
+            attended.append(rows.reshape(texts, -1, n, rows.shape[-1]).transpose(1, 2).flatten(0, 1))
         return torch.cat(attended)[self._order][None]
 
     def left(self) -> list[Past | None]:

@@ -16,7 +16,8 @@ from rag_utils.engine.reading import InTurn, Past, SideBySide
 from rag_utils.engine.tree import Count, Node
 
 PASS = 1024  # tokens of one pass, and logits: enough for full speed, and few enough that what a layer leaves is near when the next wants it
-GPU_PASS = 8192  # on a GPU, which is idle while a product is being asked for
+GPU_PASS = 32768  # on a GPU, which is idle while a product is being asked for
+GPU_LOGITS = 8192  # of a pass there
 SLICE = 256  # positions whose distribution over the vocabulary is held at once
 UNKNOWN = np.full((2, 1), np.nan)
 Warp = Callable[[torch.Tensor], torch.Tensor]  # logits (n, vocabulary) -> the same with some changed or -inf
@@ -61,8 +62,8 @@ def visit(model, waiting: list[Pending], batch_tokens: int, count: Count, wanted
     wanted : per node (by id) the first position whose token is to be scored, and then only the scores are kept; None scores nothing
     warp   : what becomes of all logits before tokens are scored by them
     """
-    room = PASS if model.device.type == "cpu" else GPU_PASS
-    limits = batch_tokens, room, room  # tokens of the texts that are held, tokens that are read, logits
+    most = (PASS, PASS) if model.device.type == "cpu" else (min(batch_tokens, GPU_PASS), min(batch_tokens, GPU_LOGITS))
+    limits = batch_tokens, *most  # tokens of the texts that are held, tokens that are read, logits
     for chosen, last in _portions(waiting, limits, wanted):
         segments, behind = [each.node.tokens for each in chosen], [each.past for each in chosen]
         keep = [bool(each.node.children or (each.node.ends and wanted is None)) for each in chosen]
@@ -83,7 +84,7 @@ def visit(model, waiting: list[Pending], batch_tokens: int, count: Count, wanted
         yield from visit(model, below, batch_tokens, count, wanted, warp)
 
 
-def _portions(waiting: list[Pending], limits: tuple[int, int, int], wanted) -> Iterator[tuple[list, list[int]]]:
+def _portions(waiting: list[Pending], limits: tuple[int, ...], wanted) -> Iterator[tuple[list, list[int]]]:
     """Segments to read in one pass, longest texts first, and of how many of their last places the logits are wanted."""
     chosen, last, used = [], [], np.zeros(3)
     for pending in sorted(waiting, key=lambda pending: -pending.node.stop):
