@@ -17,7 +17,7 @@ from rag_utils.page import chapters
 from rag_utils.score import foreseen
 
 WITHOUT = ("10_costs", "12_errata")  # they ask no reader
-SHARE = 0.15  # of a card's rate of products; the embedded reader reached 0.07 in greedy replies and 0.18 in scoring on an H100
+SHARE = 0.15  # of a card's rate of products; a model of 8B reached 0.09 in replies and 0.35 in scoring (gpu.json)
 CARDS = (  # profile, parameters, bytes each, operations a second of the card that is assumed
     ("laptop", 1.54e9, 2, 20e12),
     ("workstation", 8.03e9, 2, 165e12),
