@@ -15,8 +15,9 @@ from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, FiniteFloat
+from scipy.special import expit, logit
 
-from rag_utils import retrieve
+from rag_utils import lm, prompts, retrieve
 from rag_utils.answers import normalize
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
@@ -54,13 +55,15 @@ class Judge(ABC):
 
 
 def load_judge(profile: str | profiles.Profile = "embedded") -> Judge:
-    """The profile's judge: its entailment model if it names one, else the embedded judge.
+    """The profile's judge: an entailment model, or the reader of a profile of the book, if it names one; else the embedded judge.
 
     raises : ValueError for an unknown profile; JudgeError; WeightsError if the weights cannot be had
     """
     profile = profiles.get(profile)
     if profile.judge is None:
         return EmbeddedJudge()
+    if profile.judge in profiles.PROFILES:
+        return ReaderJudge(lm.load(profile.judge, mode="live"))
     loaded = weights.load(profile, task="nli")
     return NliJudge(loaded.model, loaded.tokenizer, batch_tokens=profile.batch_tokens or BATCH_TOKENS)
 
@@ -167,6 +170,27 @@ class EmbeddedJudge(Judge):
     def _fit(self, question: str) -> Fit:
         seen = question_key(question) in self.coefficients.questions
         return self.coefficients.folds[fold(question)] if seen else self.coefficients.everything
+
+
+class ReaderJudge(Judge):
+    """The embedded judge and a reader that was trained to judge (`training/judge_reader.py`), as two witnesses; four times as slow.
+
+    reader : says Yes or No to the prompt `same_answer`; its calls are recorded
+    """
+
+    def __init__(self, reader: lm.LanguageModel, beside: Judge | None = None):
+        self.reader, self._beside, self._prompt = reader, beside or EmbeddedJudge(), prompts.load("same_answer")
+
+    def equivalent(self, questions: Texts, left: Texts, right: Texts) -> np.ndarray:
+        """Both log-odds added, the reader's the mean of both orders; answers with the same words and blank ones are not read."""
+        found, pairs = self._beside.equivalent(questions, left, right), [*zip(questions, left, right, strict=True)]
+        rows = [row for row, (_, one, other) in enumerate(pairs) if words(one) != words(other) and one.strip() and other.strip()]
+        texts = [self._prompt.fill(question=q, left=a, right=b) for q, *pair in map(pairs.__getitem__, rows) for a, b in (pair, pair[::-1])]
+        if texts:
+            said = lm.word_log_likelihoods(self.reader, texts, WORDS)
+            odds = (said[:, 0] - said[:, 1]).reshape(-1, 2).mean(axis=1)
+            found[rows] = expit(logit(found[rows].clip(0.1**DECIMALS, 1 - 0.1**DECIMALS)) + odds)
+        return np.round(found, DECIMALS)
 
 
 class NliJudge(Judge):

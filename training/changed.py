@@ -38,7 +38,7 @@ Change = tuple[str, str, Callable[[str], bool]]  # category, the changed answer,
 
 def changed(judged: Sequence[Judged]) -> list[Contrast]:
     """The pairs of all questions, the same at every call; `category` says what was changed, and " said" against people's words."""
-    last_names = sorted({gold.split()[-1] for item in judged for gold in item.golds if _is_name(gold)})
+    last_names = sorted({gold.split()[-1] for item in judged for gold in item.golds if is_name(gold)})
     return [pair for item in judged for pair in _pairs(item, last_names)]
 
 
@@ -68,7 +68,7 @@ def _changes(gold: str, last_names: Sequence[str], rng: random.Random) -> list[C
         return _other_dates(gold, *own, rng)
     if len(NUMBER.findall(gold)) == 1:
         return _other_numbers(gold, rng)
-    return _other_name(gold, last_names, rng) if _is_name(gold) else []
+    return _other_name(gold, last_names, rng) if is_name(gold) else []
 
 
 def _other_dates(gold: str, date: tuple[str, ...], rng: random.Random) -> list[Change]:
@@ -111,7 +111,7 @@ def _other_name(gold: str, last_names: Sequence[str], rng: random.Random) -> lis
     return [("name", " ".join([*first, new]), _says(gold, new))] if new.lower() != last.lower() else []
 
 
-def _is_name(gold: str) -> bool:
+def is_name(gold: str) -> bool:
     return len(NAME.findall(gold)) >= 2 and not re.search(r"\d", gold) and NAME.fullmatch(gold.split()[-1]) is not None
 
 

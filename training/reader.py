@@ -31,7 +31,7 @@ from rag_utils.engine import profiles, weights
 OUT = ROOT / "data" / "reader"
 PROMPT = prompts.load("read_plain")
 MULTIPLE = 32  # lengths are padded to one, so that few shapes occur and their memory is used again
-PART = 4  # examples whose activations are held at once
+PART = 4  # examples whose activations are held at once on a processor
 NOT_IN_RUN = ("state", "out", "save_every")  # settings that change nothing of what is trained
 
 
@@ -87,7 +87,16 @@ def example(question, negatives, tokenizer, *, two_passages: float, rng: random.
 
 
 def answer_loss(model, batch) -> torch.Tensor:
-    """Mean over the examples of the mean over the answer's tokens, in nats; logits only where they are needed."""
+    """(examples,) the mean over the answer's tokens, in nats; logits only where they are needed."""
+    hidden, losses = hidden_states(model, batch), []
+    for row, (prompt, answer) in enumerate(batch):
+        logits = model.get_base_model().lm_head(hidden[row, len(prompt) - 1 : len(prompt) + len(answer) - 1]).float()
+        losses.append(torch.nn.functional.cross_entropy(logits, torch.tensor(answer, device=logits.device)))
+    return torch.stack(losses)
+
+
+def hidden_states(model, batch) -> torch.Tensor:
+    """(examples, longest, size): the last layer's states of prompts with their answers but for the last token, padded behind."""
     longest = max(len(prompt) + len(answer) for prompt, answer in batch) - 1
     longest = -(-longest // MULTIPLE) * MULTIPLE
     ids = torch.zeros(len(batch), longest, dtype=torch.long)
@@ -95,13 +104,7 @@ def answer_loss(model, batch) -> torch.Tensor:
     for row, (prompt, answer) in enumerate(batch):
         tokens = (prompt + answer)[:-1]
         ids[row, : len(tokens)], mask[row, : len(tokens)] = torch.tensor(tokens), 1
-    base = model.get_base_model()
-    hidden = base.model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).last_hidden_state
-    losses = []
-    for row, (prompt, answer) in enumerate(batch):
-        logits = base.lm_head(hidden[row, len(prompt) - 1 : len(prompt) + len(answer) - 1]).float()
-        losses.append(torch.nn.functional.cross_entropy(logits, torch.tensor(answer, device=logits.device)))
-    return torch.stack(losses)
+    return model.get_base_model().model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).last_hidden_state
 
 
 class Dropout(torch.nn.Module):
@@ -144,16 +147,19 @@ def rate(step: int, steps: int) -> float:
     return min((step + 1) / max(1, steps // 20), 0.5 * (1 + cos(pi * step / steps)) + 0.01)
 
 
-def development_loss(model, probe: list) -> float:
+def development_loss(model, probe: list, loss) -> float:
     model.eval()
     with torch.no_grad():
-        losses = [answer_loss(model, part) for part in batches(probe, 32, random.Random(0))]
+        losses = [loss(model, part) for part in batches(probe, 32, random.Random(0))]
     model.train()
     return round(torch.cat(losses).mean().item(), 4)
 
 
-def train(model, plan: list[list], probe: list, chosen: argparse.Namespace) -> list[dict]:
-    """Train the adapter in place; how it went: the loss of each step and, four times an epoch, the loss on `probe`."""
+def train(model, plan: list[list], probe: list, chosen: argparse.Namespace, loss=answer_loss) -> list[dict]:
+    """Train the adapter in place; how it went: the loss of each step and, four times an epoch, the loss on `probe`.
+
+    loss : (model, some of the examples) -> (examples,)
+    """
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=chosen.rate, weight_decay=0.0)
     path, history = chosen.state / "state.safetensors", []
@@ -164,23 +170,23 @@ def train(model, plan: list[list], probe: list, chosen: argparse.Namespace) -> l
     first = sum("loss" in row for row in history)
     model.train()
     for [step] in track(([i] for i in range(first, len(plan))), what="training", total=len(plan) - first):
-        if step % (len(plan) // (4 * chosen.epochs)) == 0:
-            history.append({"step": step, "development_loss": development_loss(model, probe)})
+        if step % max(1, len(plan) // (4 * chosen.epochs)) == 0:
+            history.append({"step": step, "development_loss": development_loss(model, probe, loss)})
         torch.manual_seed(1_000_003 * chosen.seed + step)  # dropout, the same after an interruption
         optimizer.param_groups[0]["lr"] = chosen.rate * rate(step, len(plan))
-        loss = 0.0
-        for part in state.parts(plan[step], PART):
+        total = 0.0
+        for part in state.parts(plan[step], PART if model.device.type == "cpu" else len(plan[step])):
             with torch.autocast(model.device.type, torch.bfloat16):
-                weighted = answer_loss(model, part).sum() / len(plan[step])
+                weighted = loss(model, part).sum() / len(plan[step])
             weighted.backward()
-            loss += weighted.item()
+            total += weighted.item()
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        history.append({"step": step, "loss": round(loss, 4), "tokens": sum(len(p) + len(a) for p, a in plan[step])})
+        history.append({"step": step, "loss": round(total, 4), "tokens": sum(len(p) + len(a) for p, a in plan[step])})
         if (step + 1) % chosen.save_every == 0:
             state.save(path, run, optimizer, {"adapter": adapter.weights(model)}, history)
-    history.append({"step": len(plan), "development_loss": development_loss(model, probe)})
+    history.append({"step": len(plan), "development_loss": development_loss(model, probe, loss)})
     return history
 
 

