@@ -45,7 +45,7 @@ def settings(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--limit", type=int, default=None, help="train on that many pairs only")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch", type=int, default=256, help="pairs per step")
-    parser.add_argument("--rate", type=float, default=1e-3, help="highest learning rate")
+    parser.add_argument("--rate", type=float, default=5e-4, help="highest learning rate")
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--development", type=int, default=1024, help="pairs kept from training for the learning curve")
     parser.add_argument("--seed", type=int, default=0)
