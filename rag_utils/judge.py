@@ -183,14 +183,14 @@ class ReaderJudge(Judge):
 
     def equivalent(self, questions: Texts, left: Texts, right: Texts) -> np.ndarray:
         """Both log-odds added, the reader's the mean of both orders; answers with the same words and blank ones are not read."""
-        found, pairs = self._beside.equivalent(questions, left, right), [*zip(questions, left, right, strict=True)]
-        rows = [row for row, (_, one, other) in enumerate(pairs) if words(one) != words(other) and one.strip() and other.strip()]
+        shares, pairs = self._beside.equivalent(questions, left, right), [*zip(questions, left, right, strict=True)]
+        rows = [row for row, (_, a, b) in enumerate(pairs) if words(a) != words(b) and a.strip() and b.strip()]
         texts = [self._prompt.fill(question=q, left=a, right=b) for q, *pair in map(pairs.__getitem__, rows) for a, b in (pair, pair[::-1])]
         if texts:
             said = lm.word_log_likelihoods(self.reader, texts, WORDS)
             odds = (said[:, 0] - said[:, 1]).reshape(-1, 2).mean(axis=1)
-            found[rows] = expit(logit(found[rows].clip(0.1**DECIMALS, 1 - 0.1**DECIMALS)) + odds)
-        return np.round(found, DECIMALS)
+            shares[rows] = expit(logit(shares[rows].clip(0.1**DECIMALS, 1 - 0.1**DECIMALS)) + odds)
+        return np.round(shares, DECIMALS)
 
 
 class NliJudge(Judge):
