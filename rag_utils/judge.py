@@ -173,7 +173,7 @@ class EmbeddedJudge(Judge):
 
 
 class ReaderJudge(Judge):
-    """The embedded judge and a reader that was trained to judge (`training/judge_reader.py`), as two witnesses; four times as slow.
+    """The embedded judge and a reader that was trained to judge (`training/judge_reader.py`), as two witnesses; several times as slow.
 
     reader : says Yes or No to the prompt `same_answer`; its calls are recorded
     """
