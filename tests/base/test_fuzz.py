@@ -22,7 +22,6 @@ from rag_utils import (
     ecorag,
     erag,
     judge,
-    kappa,
     moi,
     retrieve,
     seper,
@@ -34,6 +33,7 @@ from rag_utils.base import checks
 from rag_utils.corpora.sentences import split_sentences
 from rag_utils.engine import wording
 from rag_utils.page import plots, report
+from rag_utils.score import kappa
 
 EXAMPLES = int(os.environ.get("RAG_COMPANION_FUZZ", "8"))
 NAN, INF = math.nan, math.inf
