@@ -153,8 +153,7 @@ class EmbeddedJudge(Judge):
         _check(questions=questions, left=left, right=right)
         pairs = [(question, *sorted(pair)) for question, *pair in zip(questions, left, right, strict=True)]
         known = {pair: self._obvious(*pair) for pair in sorted(set(pairs))}
-        open_pairs = [pair for pair, probability in known.items() if probability is None]
-        if open_pairs:
+        if open_pairs := [pair for pair, probability in known.items() if probability is None]:
             encode = self._encode or retrieve.encoder()
             table = design(*zip(*open_pairs, strict=True), encode=encode)
             for pair, row in zip(open_pairs, table, strict=True):
@@ -185,8 +184,7 @@ class ReaderJudge(Judge):
         """Both log-odds added, the reader's the mean of both orders; answers with the same words and blank ones are not read."""
         shares, pairs = self._beside.equivalent(questions, left, right), [*zip(questions, left, right, strict=True)]
         rows = [row for row, (_, a, b) in enumerate(pairs) if words(a) != words(b) and a.strip() and b.strip()]
-        texts = [self._prompt.fill(question=q, left=a, right=b) for q, *pair in map(pairs.__getitem__, rows) for a, b in (pair, pair[::-1])]
-        if texts:
+        if texts := [self._prompt.fill(question=q, left=a, right=b) for q, *ab in map(pairs.__getitem__, rows) for a, b in (ab, ab[::-1])]:
             said = lm.word_log_likelihoods(self.reader, texts, WORDS)
             odds = (said[:, 0] - said[:, 1]).reshape(-1, 2).mean(axis=1)
             shares[rows] = expit(logit(shares[rows].clip(0.1**DECIMALS, 1 - 0.1**DECIMALS)) + odds)

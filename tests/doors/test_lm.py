@@ -1,9 +1,12 @@
 """The model layer: equal to plain transformers, the same whatever the batch, honest about likelihoods, recorded."""
 
+import gc
 import itertools
 import json
 import subprocess
 import sys
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -524,6 +527,31 @@ def test_live_check_fails_when_a_greedy_reply_was_not_the_likeliest(llama, tmp_p
 def forward_all(reader, prompt):
     with torch.inference_mode():
         return reader.model(input_ids=torch.tensor([reader.tokenizer(prompt).input_ids])).logits[0].numpy()
+
+
+def test_two_readers_of_the_same_weights_hold_them_once(tmp_path):
+    profile = tiny.llama(tmp_path / "model")
+    first, again = (lm.load(profile, mode="fresh") for _ in range(2))
+    assert first.model is again.model
+    assert lm.load(profile, mode="fresh", dtype="bfloat16").model is not first.model
+
+    with ThreadPoolExecutor() as pool:  # a pass changes the model for its time
+        assert pool.submit(lambda: lm.load(profile, mode="fresh").model).result() is not first.model
+    assert weights.load(profile).model is not first.model  # which is for those that train it
+
+    last = weakref.ref(first.model)
+    del first, again
+    gc.collect()
+    assert last() is None
+
+
+def test_weights_that_changed_are_read_again(tmp_path):
+    profile = tiny.llama(tmp_path / "model")
+    first = lm.load(profile, mode="fresh")
+    tiny.llama(tmp_path / "model", seed=1)
+    again = lm.load(profile, mode="fresh")
+    assert again.fingerprint != first.fingerprint
+    assert not torch.equal(again.model.lm_head.weight, first.model.lm_head.weight)
 
 
 def test_other_weights_have_another_key(tmp_path, llama):
