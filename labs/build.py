@@ -21,8 +21,10 @@ FOR_ALL = ("handout.md", "adapters.py", "data", "tests")
 FOR_TEACHERS = ("rubric.md", "mistakes.py")
 CONFIG = LABS.parent / "_config.yml"  # which names the repository, or none
 BUILT = ".built"  # the hash of the lab.py that was written, so that nobody's work is written over
-QUESTION = "## The open question\n\nIt stands at the end of the handout. Write your answer here."
-QUESTION_POINTS = 10
+ANSWERS = {  # what is graded by hand: id of its cell -> what stands in it, points
+    "three-sentences": ("## The three sentences\n\nThe handout asks for them, *What to hand in*. Write them here.", 5),
+    "open-question": ("## The open question\n\nIt stands at the end of the handout. Write your answer here.", 10),
+}
 
 
 def names() -> list[str]:
@@ -129,7 +131,10 @@ def points_of(lab: Path) -> dict[str, int]:
 
 
 def notebook(code: str, points: dict[str, int]) -> dict:
-    """lab.py as a notebook: after each cell with something to write one that runs its tests. The metadata are nbgrader's."""
+    """lab.py as a notebook: after each cell with something to write one that runs its tests; at the end what is graded by hand.
+
+    The metadata are nbgrader's.
+    """
     cells = []
     for part in re.split(r"^# %%", code, flags=re.MULTILINE):
         kind, _, text = part.partition("\n") if cells else ("", "", part)
@@ -143,8 +148,9 @@ def notebook(code: str, points: dict[str, int]) -> dict:
                 graded = {"grade_id": f"test-{name}", "grade": True, "solution": False, "locked": True}
                 tested = f'import check\n\ncheck.cell("{name}", globals())'
                 cells.append(cell(cells, tested, graded=graded | {"points": points[name]}))
-    answer = {"grade_id": "open-question", "grade": True, "solution": True, "locked": False, "points": QUESTION_POINTS}
-    cells.append(cell(cells, QUESTION, markdown=True, graded=answer))
+    for name, (text, most) in ANSWERS.items():
+        graded = {"grade_id": name, "grade": True, "solution": True, "locked": False, "points": most}
+        cells.append(cell(cells, text, markdown=True, graded=graded))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}

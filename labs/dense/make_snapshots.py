@@ -16,13 +16,14 @@ LAB = Path(__file__).resolve().parent
 BOOK = ROOT / "data" / "results" / "04_dense_thresholds" / "companion.csv"
 DECIMALS, THRESHOLD = 6, 0.2
 AT_ODDS = "q150"  # its replies agree, and not transitively
+WHALERS = "q213"  # of the survivors of the Winterthrush
 
 
 def snapshots() -> dict:
     corpus = questions("corpus")
     as_in_the_book(corpus)
     numbers = {"salt": [entropy(row) for row in questions("salt")], "at odds": at_odds(corpus)}
-    numbers |= {"different": len({round(entropy(row), 9) for row in corpus})}
+    numbers |= {"dense": [entropy(row) for row in corpus], "different": len({round(entropy(row), 9) for row in corpus})}
     numbers |= {"auroc": areas(corpus), "measured": measurements(corpus), "refined": refinements(questions("refine"))}
     return json.loads(json.dumps(numbers), parse_float=lambda text: round(float(text), DECIMALS))
 
@@ -31,8 +32,12 @@ def questions(name: str) -> list[dict]:
     return json.loads((LAB / "data" / f"{name}.json").read_text(encoding="utf-8"))["questions"]
 
 
+def links(row: dict) -> np.ndarray:
+    return dense.adjacency(np.array(row["entails"], dtype=bool))
+
+
 def entropy(row: dict) -> float:
-    return dense.degree_entropy(dense.adjacency(np.array(row["entails"], dtype=bool)))
+    return dense.degree_entropy(links(row))
 
 
 def as_in_the_book(corpus: list[dict]) -> None:
@@ -103,7 +108,9 @@ def refinements(rows: list[dict]) -> dict:
     ways = {"right": {}, "back": {"context": True}, "places": {"by_place": True}}
     counts = {name: sum(followed(row, of_chunks[row["id"]], **how) for row in rows) for name, how in ways.items()}
     letters = {name: ["".join(role[0] for role in own) for own in every] for name, every in of_chunks.items() if every}
-    return {"roles": letters, "followed": counts}
+    [whalers] = [row for row in rows if row["id"] == WHALERS]
+    first = links(whalers["contexts"][0]).tolist()
+    return {"roles": letters, "followed": counts, "links": {WHALERS: first}}
 
 
 def refined(row: dict) -> tuple[dense.Round, ...]:

@@ -19,7 +19,7 @@ ALONE = "the sentence"
 def snapshots() -> dict:
     [salt] = questions("salt")
     numbers = {"lost": salt_lost(salt["contexts"]), "label_counts": counts(questions("labels"))}
-    numbers |= {"measured": measurements(questions("reading"))}
+    numbers |= {"compressor_loss": losses(), "measured": measurements(questions("reading"))}
     return json.loads(json.dumps(numbers), parse_float=lambda text: round(float(text), DECIMALS))
 
 
@@ -70,6 +70,37 @@ def counts(labelled: list[dict]) -> dict[str, dict]:
         "last": counted(labelled[-1:]),
         "mean": {name: n / len(labelled) for name, n in right.items()},
     }
+
+
+def losses() -> dict:
+    """`ecorag.compressor_loss` of what tests/test_2_loss.py asks about, and the same with mistakes."""
+    loss, nce = ecorag.compressor_loss, ecorag.info_nce
+    labels = ["distractor", "strong", "distractor", "weak", "distractor"]
+    one, d = ([0.1, 1.2, -0.2, 0.7, 0.4], labels), [0.1, -0.2, 0.4]
+    one_of_each = {
+        "right": loss(*one),
+        "strong": ecorag.strong_loss(*one),
+        "weak": ecorag.weak_loss(*one),
+        "without weak": nce(1.2, d) + ecorag.weak_loss(*one),
+        "both ways": ecorag.strong_loss(*one) + nce(0.7, [1.2, *d]),
+    }
+    labels = ["strong", "strong", "weak", "weak", "distractor", "undefined"]
+    scores, lower = [1.0, 0.5, 0.4, -0.3, 0.2, 3.0], [0.4, -0.3, 0.2]
+    strong, weak = [nce(1.0, lower), nce(0.5, lower)], [nce(0.4, [0.2]), nce(-0.3, [0.2])]
+    strong_too = [nce(1.0, [0.5, *lower]), nce(0.5, [1.0, *lower])]
+    weak_too = [nce(0.4, [-0.3, 0.2]), nce(-0.3, [0.4, 0.2])]
+    pooled = np.log(np.exp([1.0, 0.5, *lower]).sum() / np.exp([1.0, 0.5]).sum())
+    several = {
+        "right": loss(scores, labels),
+        "undefined too": loss(scores, [*labels[:-1], "distractor"]),
+        "other strong too": np.mean(strong_too) + np.mean(weak),
+        "same label too": np.mean(strong_too) + np.mean(weak_too),
+        "first": strong[0] + weak[0],
+        "pooled": pooled + np.mean(weak),
+        "largest": max(strong) + max(weak),
+    }
+    as_weak = loss([1.0, 0.5, 0.2], ["strong", "distractor", "weak"])
+    return {"one of each": one_of_each, "several": several, "undefined as weak": as_weak}
 
 
 def measurements(rows: list[dict]) -> dict[str, dict]:

@@ -15,6 +15,7 @@ from rag_utils.base.cache import ROOT
 LABS = ROOT / "labs"
 build = script("build", folder="labs")
 MOST_MEMORY = 1.5e9  # bytes
+NUMERALS = {"twenty-one": 21, "twenty-seven": 27, "thirty-two": 32, "thirty-eight": 38}
 ALONE = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "PATH": os.environ["PATH"]}
 # The lab's tests, then the most memory that the process had. What wait4 tells counts the process that began it as well.
 PEAK = """
@@ -39,6 +40,33 @@ for name, phrase, wrong in [(None, "", None), *mistakes.MISTAKES]:
             setattr(adapters, name, right)
     rows.append([name, phrase, said["wrong"], said["nothing"]])
 print(json.dumps(rows))
+"""
+# A test that computes what a solution gives is a solution to read. Every other function in the files of the tests is called as the
+# tests call the solutions; those that ever return the same, but for a 0, are printed, and before them which solutions were called at all.
+BESIDE = """
+import copy, importlib, inspect, json, pathlib, adapters, check
+calls = []
+def noted(name, function):
+    def call(*given):
+        before = copy.deepcopy(given)
+        came = function(*given)
+        calls.append((name, before, copy.deepcopy(came)))
+        return came
+    return call
+for name, function in inspect.getmembers(adapters, inspect.isfunction):
+    setattr(adapters, name, noted(name, function))
+check.run()
+found = set()
+for path in pathlib.Path("tests").glob("test_*.py"):
+    for own, function in inspect.getmembers(importlib.import_module(path.stem), inspect.isroutine):
+        if not own.startswith("test_") and function.__module__ == path.stem:
+            for name, given, came in calls:
+                try:
+                    if not check.same(came, 0) and check.same(function(*copy.deepcopy(given)), came):
+                        found.add((path.name, own, name))
+                except Exception:
+                    pass  # it takes something else
+print(json.dumps([sorted({name for name, _, _ in calls}), sorted(found)]))
 """
 # The code cells of a notebook in one namespace; what a notebook would show in red is printed.
 CELLS = """
@@ -101,6 +129,10 @@ def test_the_student_gets_no_solution(lab):
     names = {path.name for path in lab["student"].iterdir()}
     assert names >= {"handout.md", "lab.py", "lab.ipynb", "adapters.py", "tests", "requirements.txt", "Makefile"}
     assert not names & {"rubric.md", "mistakes.py", "make_snapshots.py", "make_data.py"}
+    code, said = python(lab["instructor"], "-W", "ignore", "-c", BESIDE)
+    assert code == 0, said
+    called, found = json.loads(said.splitlines()[-1])
+    assert called == sorted(build.points_of(LABS / lab["name"])) and found == []
 
 
 def test_wrong_solutions_are_caught_in_words_that_name_the_mistake(lab):
@@ -127,7 +159,7 @@ def test_notebooks_say_what_the_tests_say(lab):
         pages = nbformat.read(lab[version] / "lab.ipynb", as_version=4)
         nbformat.validate(pages)
         graded = [cell.metadata.nbgrader for cell in pages.cells if "nbgrader" in cell.metadata]
-        assert len({each.grade_id for each in graded}) == len(graded) == 2 * len(points) + 1
+        assert len({each.grade_id for each in graded}) == len(graded) == 2 * len(points) + 2
         code, said = python(lab[version], "-c", CELLS)
         assert code == 0 and "STACK" not in said
         passing = [f"{name}: {n} of {n} tests pass" for name, n in points.items()]
@@ -135,9 +167,24 @@ def test_notebooks_say_what_the_tests_say(lab):
         assert ("not written yet" in said) == (version == "student")
 
 
+def test_points_of_a_notebook_are_those_of_the_rubric(lab):
+    rubric, handout = ((lab["instructor"] / name).read_text("utf-8") for name in ("rubric.md", "handout.md"))
+    [tests] = re.findall(r"^([A-Z][a-z-]+) tests, a point each\.", rubric, re.M)
+    [sentences] = re.findall(r" The three sentences, (\d+):", rubric)
+    [question] = re.findall(r"^### The open question, (\d+) points$", rubric, re.M)
+    assert f"{tests} lines say *not written yet*" in handout and f"all {tests.lower()} tests passing" in handout
+    for version in ("student", "instructor"):
+        cells = nbformat.read(lab[version] / "lab.ipynb", as_version=4).cells
+        graded = [cell.metadata.nbgrader for cell in cells if cell.metadata.get("nbgrader", {}).get("grade")]
+        points = {each.grade_id: each.points for each in graded}
+        assert (points["three-sentences"], points["open-question"]) == (int(sentences), int(question))
+        assert sum(points.values()) == NUMERALS[tests.lower()] + int(sentences) + int(question)
+
+
 def test_labs_need_little_and_what_they_need_is_locked():
     entries = re.split(r"^(?=[A-Za-z0-9])", (ROOT / "requirements.lock").read_text("utf-8"), flags=re.MULTILINE)
     _, *own = re.split(r"^(?=[A-Za-z0-9])", (LABS / "requirements.txt").read_text("utf-8"), flags=re.MULTILINE)
+    own = [entry.replace(' ; sys_platform == "win32"', "", 1) for entry in own]  # the lock has no markers
     assert own and [entry for entry in own if entry not in entries] == []
     assert not {"torch", "transformers"} & {entry.split("==")[0] for entry in own}
 

@@ -1,9 +1,14 @@
 """Steps 4 to 6: InfoNCE, the compressor's loss, and its slope by algebra and by numbers."""
 
+import json
+from pathlib import Path
+
 import adapters
 import numpy as np
 from check import expect
 
+HERE = Path(__file__).resolve().parent
+NUMBERS = json.loads((HERE / "snapshots.json").read_text(encoding="utf-8"))["compressor_loss"]
 LOG = np.log
 FORM = "-log of exp(s/t) over the sum of exp(s/t) of the positive and all negatives"
 
@@ -82,58 +87,44 @@ def test_info_nce_of_a_hopeless_positive():
     )
 
 
-def nce(positive, negatives):
-    return float(LOG(np.exp(positive) + np.exp(negatives).sum()) - positive)
-
-
 def test_compressor_loss_by_hand():
-    scores, d = [0.1, 1.2, -0.2, 0.7, 0.4], [0.1, -0.2, 0.4]
-    strong, weak = nce(1.2, [0.7, *d]), nce(0.7, d)
+    labels, one = ["distractor", "strong", "distractor", "weak", "distractor"], NUMBERS["one of each"]
     expect(
-        adapters.compressor_loss(scores, ["distractor", "strong", "distractor", "weak", "distractor"]),
-        strong + weak,
+        adapters.compressor_loss([0.1, 1.2, -0.2, 0.7, 0.4], labels),
+        one["right"],
         asked="compressor_loss([0.1, 1.2, -0.2, 0.7, 0.4], [distractor, strong, distractor, weak, distractor])",
         equation="eq. 4, the strong loss (0.969) plus the weak loss (0.992)",
         mistakes={
-            "only the strong loss (eq. 3); the weak one is missing": strong,
-            "only the weak loss (eq. 2); the strong one is missing": weak,
-            "the weak sentence is missing among the negatives of the strong one (eq. 3 has both)": nce(1.2, d) + weak,
-            "the strong sentence is among the negatives of the weak one. Eq. 2 has distractors only": strong
-            + nce(0.7, [1.2, *d]),
-            "the mean of the two losses; eq. 4 adds them": (strong + weak) / 2,
+            "only the strong loss (eq. 3); the weak one is missing": one["strong"],
+            "only the weak loss (eq. 2); the strong one is missing": one["weak"],
+            "the weak sentence is missing among the negatives of the strong one (eq. 3 has both)": one["without weak"],
+            "the strong sentence is among the negatives of the weak one. Eq. 2 has distractors only": one["both ways"],
+            "the mean of the two losses; eq. 4 adds them": one["right"] / 2,
         },
+        within=1e-5,
     )
 
 
 def test_compressor_loss_of_several():
     scores = [1.0, 0.5, 0.4, -0.3, 0.2, 3.0]
     labels = ["strong", "strong", "weak", "weak", "distractor", "undefined"]
-    lower = [0.4, -0.3, 0.2]
-    strong, weak = [nce(1.0, lower), nce(0.5, lower)], [nce(0.4, [0.2]), nce(-0.3, [0.2])]
-    pooled = LOG(np.exp([1.0, 0.5, *lower]).sum()) - LOG(np.exp([1.0, 0.5]).sum())
+    numbers = NUMBERS["several"]
     expect(
         adapters.compressor_loss(scores, labels),
-        np.mean(strong) + np.mean(weak),
+        numbers["right"],
         asked="compressor_loss(two strong, two weak, a distractor, and an undefined sentence with the score 3)",
         equation="eq. 4, with the mean over several strong and over several weak sentences",
         mistakes={
-            "summed over the strong and over the weak sentences: take the mean of each": np.sum(strong) + np.sum(weak),
-            "the mean of all four losses together: take that of each kind, then add": np.mean([*strong, *weak]),
-            "the undefined sentence is among the negatives; it counts nowhere": np.mean(
-                [nce(s, [*lower, 3.0]) for s in (1.0, 0.5)]
-            )
-            + np.mean([nce(s, [0.2, 3.0]) for s in (0.4, -0.3)]),
-            "the other strong sentence is among the negatives of a strong one": nce(1.0, [0.5, *lower]) / 2
-            + nce(0.5, [1.0, *lower]) / 2
-            + np.mean(weak),
-            "the others of the same label are among the negatives": nce(1.0, [0.5, *lower]) / 2
-            + nce(0.5, [1.0, *lower]) / 2
-            + nce(0.4, [-0.3, 0.2]) / 2
-            + nce(-0.3, [0.4, 0.2]) / 2,
-            "only the first strong and the first weak sentence were looked at": strong[0] + weak[0],
-            "strong sentences were pooled above the line. Each is a positive of its own": pooled + np.mean(weak),
-            "the largest loss of each kind (max for mean)": max(strong) + max(weak),
+            "summed over the strong and over the weak sentences: take the mean of each": 2 * numbers["right"],
+            "the mean of all four losses together: take that of each kind, then add": numbers["right"] / 2,
+            "the undefined sentence is among the negatives; it counts nowhere": numbers["undefined too"],
+            "the other strong sentence is among the negatives of a strong one": numbers["other strong too"],
+            "the others of the same label are among the negatives": numbers["same label too"],
+            "only the first strong and the first weak sentence were looked at": numbers["first"],
+            "strong sentences were pooled above the line. Each is a positive of its own": numbers["pooled"],
+            "the largest loss of each kind (max for mean)": numbers["largest"],
         },
+        within=1e-5,
     )
 
 
@@ -142,13 +133,13 @@ def test_compressor_loss_without_weak_sentences():
         came = adapters.compressor_loss([1.0, 0.5, 0.2], ["strong", "distractor", "undefined"])
     expect(
         came,
-        nce(1.0, [0.5]),
+        LOG(1 + np.exp(-0.5)),
         asked="compressor_loss([1.0, 0.5, 0.2], [strong, distractor, undefined])",
         equation="eq. 4; a part without positives adds nothing",
         mistakes={
             "the mean of no losses is NaN: look whether there are any": np.nan,
             "0: one part is missing, and the other was dropped with it": 0.0,
-            "undefined was taken for weak": nce(1.0, [0.5, 0.2]) + nce(0.2, [0.5]),
+            "undefined was taken for weak": NUMBERS["undefined as weak"],
         },
     )
 
@@ -158,11 +149,11 @@ def test_compressor_loss_with_a_temperature():
         came = adapters.compressor_loss([1.0, 0.5], ["strong", "distractor"], 0.1)
     expect(
         came,
-        nce(10.0, [5.0]),
+        LOG(1 + np.exp(-5.0)),
         asked="compressor_loss([1.0, 0.5], [strong, distractor], temperature=0.1)",
         equation="eq. 4; the temperature goes into both losses",
         mistakes={
-            "the temperature was not handed to info_nce": nce(1.0, [0.5]),
+            "the temperature was not handed to info_nce": LOG(1 + np.exp(-0.5)),
             "the mean of no weak losses is NaN: add a part only where there are losses": np.nan,
         },
     )

@@ -11,27 +11,11 @@ HERE = Path(__file__).resolve().parent
 NUMBERS = json.loads((HERE / "snapshots.json").read_text(encoding="utf-8"))
 PROGRAMME = "section 3.1, the least sum of squared errors"
 FULL = [[0, 1, 2], [1, 2, 0], [2, 0, 1], [1, 0, 2], [2, 1, 0]]
-NOISY = [[1, 0], [0, 1], [2, 0], [2, 1], [1, 2]]
+NOISY, NOISY_SCORES = [[1, 0], [0, 1], [2, 0], [2, 1], [1, 2]], [0.5, 0.2, 0.9, 1.0, 0.6]
 
 
 def questions(name):
     return json.loads((HERE.parent / "data" / f"{name}.json").read_text(encoding="utf-8"))["questions"]
-
-
-def weights(orders, position, n):
-    matrix = np.zeros((len(orders), n))
-    np.put_along_axis(matrix, np.asarray(orders), np.tile(position, (len(orders), 1)), axis=1)
-    return matrix
-
-
-def solved(orders, scores, position, n):
-    return np.linalg.lstsq(weights(orders, position, n), scores, rcond=None)[0]
-
-
-def constrained(orders, scores, utility):
-    shown = np.asarray(utility)[np.asarray(orders)]
-    free = np.linalg.lstsq(shown[:, :-1] - shown[:, -1:], scores - shown[:, -1], rcond=None)[0]
-    return np.append(free, 1 - free.sum())
 
 
 def parts(came):
@@ -45,27 +29,6 @@ def pair(position, utility):
     return {"position": position, "utility": utility}
 
 
-def with_constant(matrix, scores):
-    return np.linalg.lstsq(np.hstack([matrix, np.ones((len(matrix), 1))]), scores, rcond=None)[0][:-1]
-
-
-def neighbours(apart, target):
-    free = np.linalg.lstsq(apart, target, rcond=None)[0]
-    return np.append(free, 1 - free.sum())
-
-
-def one_by_one(shown, scores):
-    each = (shown * scores[:, None]).sum(axis=0) / (shown**2).sum(axis=0)
-    return each / each.sum()
-
-
-def alternated(orders, scores, start, n, rounds=50):
-    position = np.array(start)
-    for _ in range(rounds):
-        position = constrained(orders, scores, solved(orders, scores, position, n))
-    return position, solved(orders, scores, position, n)
-
-
 def test_best_utility_of_three_orders():
     orders, scores, a = [[0, 1], [1, 2], [2, 0]], np.array([0.7, 0.375, 0.425]), [0.75, 0.25]
     expect(
@@ -76,9 +39,9 @@ def test_best_utility_of_three_orders():
         mistakes={
             "the mean score of the orders that show a passage: solve the equations": [0.5625, 0.5375, 0.4],
             "the score of the order that a passage leads: solve the equations": scores,
-            "the transposed matrix times the scores is half the way": weights(orders, a, 3).T @ scores,
-            "every place counted alike: hand the position to your design": solved(orders, scores, [0.5, 0.5], 3),
-            "the places are turned round: hand on the position as it is": solved(orders, scores, [0.25, 0.75], 3),
+            "the transposed matrix times the scores is half the way": [0.63125, 0.45625, 0.4125],
+            "every place counted alike: hand the position to your design": [0.75, 0.65, 0.1],
+            "the places are turned round: hand on the position as it is": np.array([17, 27, 8.5]) / 35,
             "the mean of the scores was subtracted: take them as they come": [0.3, -0.1, -0.2],
             "the utilities were divided by their sum: they have the unit of the scores": np.array([8, 4, 3]) / 15,
         },
@@ -86,22 +49,21 @@ def test_best_utility_of_three_orders():
 
 
 def test_best_utility_of_more_orders_than_passages():
-    scores, a = np.array([0.5, 0.2, 0.9, 1.0, 0.6]), [0.75, 0.25]
-    matrix = weights(NOISY, a, 3)
-    ridge = np.linalg.solve(matrix.T @ matrix + np.eye(3), matrix.T @ scores)
+    numbers = NUMBERS["best utility"]
     expect(
-        adapters.best_utility(NOISY, scores, a, 3),
-        solved(NOISY, scores, a, 3),
+        adapters.best_utility(NOISY, np.array(NOISY_SCORES), [0.75, 0.25], 3),
+        numbers["right"],
         asked="best_utility(five orders of two of three passages, scores 0.5, 0.2, 0.9, 1, 0.6, position [0.75, 0.25], n=3)",
         equation=f"{PROGRAMME}: five equations for three utilities, which no utilities meet all",
         mistakes={
-            "only the first orders were solved, as many as passages: use them all": solved(NOISY[:3], scores[:3], a, 3),
-            "something was added to the diagonal (ridge): the programme has no such term": ridge,
-            "weighted means of the scores: solve for all passages at once": matrix.T @ scores / matrix.sum(0),
-            "each passage was fitted on its own: solve for all at once": matrix.T @ scores / (matrix**2).sum(0),
-            "the mean of the scores was subtracted: take them as they come": solved(NOISY, scores - 0.64, a, 3),
-            "a constant was fitted beside the utilities, which eq. 4 has not": with_constant(matrix, scores),
+            "only the first orders were solved, as many as passages: use them all": numbers["first orders"],
+            "something was added to the diagonal (ridge): the programme has no such term": numbers["ridge"],
+            "weighted means of the scores: solve for all passages at once": numbers["weighted means"],
+            "each passage was fitted on its own: solve for all at once": numbers["one by one"],
+            "the mean of the scores was subtracted: take them as they come": numbers["mean subtracted"],
+            "a constant was fitted beside the utilities, which eq. 4 has not": numbers["with constant"],
         },
+        within=1e-5,
     )
 
 
@@ -145,24 +107,21 @@ def test_best_position_by_hand():
 def test_best_position_of_three_places():
     orders = [[0, 1, 2], [1, 2, 3], [3, 0, 1], [2, 3, 0], [1, 0, 3], [3, 2, 1]]
     utility, scores = np.array([0.1, 0.9, 0.4, 0.3]), np.array([0.45, 0.6, 0.35, 0.2, 0.7, 0.5])
-    right = constrained(orders, scores, utility)
-    free = np.linalg.lstsq(utility[np.array(orders)], scores, rcond=None)[0]
-    shown = utility[np.array(orders)]
-    apart = shown[:, :-1] - shown[:, 1:]
-    by_place = constrained([[0, 1, 2]] * 6, scores, utility)
+    numbers = NUMBERS["best position"]
     expect(
         adapters.best_position(orders, scores, utility),
-        right,
+        numbers["right"],
         asked="best_position(six orders of three of four passages, scores, utility [0.1, 0.9, 0.4, 0.3])",
         equation=f"{PROGRAMME} with a_1 + a_2 + a_3 = 1",
         mistakes={
-            "the coefficients do not sum to 1: the constraint is missing": free,
-            "solved without the constraint, then divided by the sum: another minimum": free / free.sum(),
-            "solved without the constraint, then shifted to sum to 1: another minimum": free + (1 - free.sum()) / 3,
-            "the neighbour was subtracted, not the last place": neighbours(apart, scores - shown[:, -1]),
-            "utilities were taken by place: place j shows passage order[j]": by_place,
-            "the coefficients were found one by one: solve for all at once": one_by_one(shown, scores),
+            "the coefficients do not sum to 1: the constraint is missing": numbers["free"],
+            "solved without the constraint, then divided by the sum: another minimum": numbers["divided"],
+            "solved without the constraint, then shifted to sum to 1: another minimum": numbers["shifted"],
+            "the neighbour was subtracted, not the last place": numbers["neighbour"],
+            "utilities were taken by place: place j shows passage order[j]": np.array([-3, 5, 49]) / 51,
+            "the coefficients were found one by one: solve for all at once": numbers["one by one"],
         },
+        within=1e-5,
     )
 
 
@@ -183,43 +142,40 @@ def test_best_position_may_be_below_0():
 
 
 def test_fit_of_one_round():
-    scores, start = np.array([0.5, 0.2, 0.9, 1.0, 0.6]), np.array([0.75, 0.25])
-    before = solved(NOISY, scores, start, 3)
-    after = constrained(NOISY, scores, before)
-    twice = constrained(NOISY, scores, solved(NOISY, scores, after, 3))
-    right = pair(after, solved(NOISY, scores, after, 3))
-    level = constrained(NOISY, scores, solved(NOISY, scores, [0.5, 0.5], 3))
+    numbers = NUMBERS["one round"]
+    right = numbers["right"]
     expect(
-        parts(adapters.fit(NOISY, scores, start.copy(), 3, 1)),
+        parts(adapters.fit(NOISY, np.array(NOISY_SCORES), np.array([0.75, 0.25]), 3, 1)),
         right,
         asked="fit(five orders of two of three passages, scores, start=[0.75, 0.25], n=3, rounds=1)",
         equation=f"{PROGRAMME}, one side at a time: utilities for the start, position for them, utilities for it",
         mistakes={
-            "the utilities are those of the position before: find them once more at the end": pair(after, before),
-            "the start came back: keep the new position": pair(start, before),
-            "swapped: return the position first, then the utility": pair(right["utility"], after),
-            "two rounds were made, one is asked for": pair(twice, solved(NOISY, scores, twice, 3)),
-            "it began at equal places: begin at `start`": pair(level, solved(NOISY, scores, level, 3)),
-            "`rounds` was not used: fifty were made": pair(*alternated(NOISY, scores, start, 3)),
+            "the utilities are those of the position before: find them once more at the end": numbers["stale"],
+            "the start came back: keep the new position": numbers["start"],
+            "swapped: return the position first, then the utility": pair(right["utility"], right["position"]),
+            "two rounds were made, one is asked for": numbers["two"],
+            "it began at equal places: begin at `start`": numbers["level"],
+            "`rounds` was not used: fifty were made": numbers["fifty"],
         },
+        within=1e-5,
     )
 
 
 def test_fit_leaves_the_start():
-    start = np.array([0.75, 0.25])
-    came = adapters.fit(NOISY, np.array([0.5, 0.2, 0.9, 1.0, 0.6]), start, 3, 1)
-    after = constrained(NOISY, [0.5, 0.2, 0.9, 1.0, 0.6], solved(NOISY, [0.5, 0.2, 0.9, 1.0, 0.6], [0.75, 0.25], 3))
+    start, after = np.array([0.75, 0.25]), NUMBERS["one round"]["right"]["position"]
+    came = adapters.fit(NOISY, np.array(NOISY_SCORES), start, 3, 1)
     expect(
         None if came is None else start,
         [0.75, 0.25],
         asked="start, after fit(..., start, 3, rounds=1)",
         equation="the docstring, the start is as before afterwards",
         mistakes={"start was changed in place (position[:] = ...). Work on a copy": after},
+        within=1e-5,
     )
 
 
 def test_fit_of_full_orders_from_two_starts():
-    scores = weights(FULL, [0.5, 0.3, 0.2], 3) @ [0.1, 0.9, 0.4]
+    scores = np.array([0.4, 0.59, 0.41, 0.56, 0.49])
     fits = [parts(adapters.fit(FULL, scores, np.array(start), 3)) for start in ([0.6, 0.3, 0.1], [0.1, 0.3, 0.6])]
     came = [np.argsort(-np.asarray(each["utility"])) if isinstance(each, dict) else each for each in fits]
     expect(
@@ -247,7 +203,7 @@ def test_fit_of_the_salt():
         mistakes={
             "the position stayed at equal places: keep the new one each round": pair(level, numbers["level"]),
             "means of the scores that show a passage, at equal places": pair(level, numbers["means"]),
-            "one round only: `rounds` is 50 by default": pair(*alternated(salt["orders"], scores, level, 5, 1)),
+            "one round only: `rounds` is 50 by default": numbers["one round"],
             "swapped: return the position first, then the utility": pair(numbers["utility"], numbers["position"]),
         },
         within=1e-3,
