@@ -141,6 +141,7 @@ def with_ours(dtype: str, texts: dict) -> dict:
     from rag_utils import lm
 
     reader = lm.load("embedded", mode="fresh", dtype=dtype)
+    reader.generate(["Ready?"], max_new_tokens=1)  # weights are read at the first call, which belongs to loading
     contexts, continuations = map(list, zip(*texts["orders"], strict=True))
     sampled = {"n": SAMPLES, "temperature": 1.0, "max_new_tokens": STEPS["samples"]}
     return {
