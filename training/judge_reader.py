@@ -5,9 +5,11 @@
 Low-rank adaptation of SmolLM2-135M-Instruct on the pairs of `pairs.py`: answers of five systems that people judged, golds with one part
 changed, the companion's contrast pairs of the split "train", and pairs that are built so that their truth is known and how many words they
 share says nothing. The model is asked in words (`data/prompts/same_answer.txt`) and learns to go on with Yes or No; which answer comes
-first is drawn anew in every epoch. One fold of the judged questions is left out, to test on. Five minutes on a large GPU; a processor
-reads some 250 tokens a second so. A run that was interrupted goes on where it was, and `--start` goes on from an adapter that is there.
+first is drawn anew in every epoch. One fold of the judged questions is left out, to test on. Five minutes on a GPU with 80 GB; a processor
+reads some 250 tokens a second so. A run that was interrupted goes on where it was, and `--start` goes on from an adapter that is there, as
+the one in `data/judge/reader` was made, in two runs, of which the second learnt at three times the rate:
 
+    python training/judge_reader.py --start data/judge/reader --rate 1.5e-3 --epochs 3
     python training/judge_reader.py --evaluate    # of the adapter that is there: minutes
 """
 
