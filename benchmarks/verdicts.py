@@ -1,7 +1,7 @@
 """Three ways to judge what a list of five passages is worth: seconds of each, in one run, one question after the other.
 
 Written to `benchmarks/verdicts.json`, for every question: a greedy reply and exact match; a greedy reply and a language model's verdict
-for each accepted answer; ten samples with the list and ten without, whose meanings the small trained judge compares (SePer). These are
+for each accepted answer; ten samples with the list and ten without, whose meanings the quick judge compares (SePer). These are
 the rows of SePer, Table 8, that can be run here. Every way begins with nothing read.
 """
 
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=24)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the result goes")
     given = parser.parse_args()
-    reader, asker, trained = lm.load("embedded", mode="fresh"), lm.load("embedded-base", mode="fresh"), judge.load_judge("embedded")
+    reader, asker, trained = lm.load("embedded", mode="fresh"), lm.load("embedded-base", mode="fresh"), judge.load_judge("quick")
     closed, read, verdict = (prompts.load(name) for name in ("closed_plain", "read_plain", "seper_judge.chat"))
     asked, pool = data.load("companion")[: given.questions], data.passages("companion")
     run, texts = retrieve.bm25(asked, pool, k=K), {passage.id: passage for passage in pool}

@@ -9,11 +9,14 @@ from experiments.table import LOADED
 from rag_utils import answers, stats
 from rag_utils.base import checks
 from rag_utils.data import Question
+from rag_utils.judge import Judge, load_judge
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import CLOSED, GOLD, NEGATIVE
 from rag_utils.page import report
 from rag_utils.prompts import Prompt, prompt_text
 from rag_utils.score import workers
+
+judge = cache(load_judge)  # each once a process; what it asks a reader is recorded as that of `reader` is
 
 
 @cache
@@ -24,9 +27,10 @@ def reader(profile: str, mode: str, chapter: str | None = None) -> LanguageModel
     return model
 
 
-def facts(**models: LanguageModel) -> dict:
-    """What a table says of the models that made it: {"fingerprints": {profile: fingerprint}}, None left out."""
-    return {"fingerprints": {model.profile.name: model.fingerprint for model in models.values() if model is not None}}
+def facts(**models: LanguageModel | Judge) -> dict:
+    """What a table says of the readers that made it: {"fingerprints": {profile: fingerprint}}, a judge's too; nothing of what has none."""
+    readers = [getattr(model, "reader", model) for model in models.values()]
+    return {"fingerprints": {each.profile.name: each.fingerprint for each in readers if hasattr(each, "fingerprint")}}
 
 
 def measured_with(tables: Mapping[str, pd.DataFrame], profile: str | Mapping[str, str]) -> dict[str, str]:

@@ -13,8 +13,7 @@ from rag_utils.data import SYSTEMS, Judged, Passage, Question
 from rag_utils.measures.moi import candidates
 
 OWN = ("hotpotqa", "musique")  # data sets whose questions come with their paragraphs
-# as in SePer, Table 1
-SYSTEM_TITLES = dict(zip(SYSTEMS, ("DPR-FiD", "InstructGPT", "ChatGPT", "GPT-4", "BingChat"), strict=True))
+SYSTEM_TITLES = dict(zip(SYSTEMS, ("DPR-FiD", "InstructGPT", "ChatGPT", "GPT-4", "BingChat"), strict=True))  # as SePer's Table 1
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Do two answers to a question mean the same? The embedded judge needs no hub; any MNLI checkpoint can take its place.
+"""Do two answers to a question mean the same? The book's judges need no hub; any MNLI checkpoint can take their place.
 
-    judge = load_judge("embedded")
+    judge = load_judge("embedded")  # or "quick": the first of its two witnesses alone
     judge.equivalent(["who wrote hamlet"], ["Shakespeare"], ["It is a play by William Shakespeare."])
 
-`training/judge.py` fits the embedded judge to the verdicts of people; its coefficients are in `data/judge/embedded.json`.
+`training/judge.py` fits the quick judge to the verdicts of people; its coefficients are in `data/judge/embedded.json`.
 """
 
 import hashlib
@@ -54,16 +54,16 @@ class Judge(ABC):
         """
 
 
-def load_judge(profile: str | profiles.Profile = "embedded") -> Judge:
-    """The profile's judge: an entailment model, or the reader of a profile of the book, if it names one; else the embedded judge.
+def load_judge(profile: str | profiles.Profile = "embedded", *, mode: str = "live", chapter: str | None = None) -> Judge:
+    """The profile's judge: an entailment model, or the reader of a profile of the book, if it names one; else, or "quick", the quick judge.
 
-    raises : ValueError for an unknown profile; JudgeError; WeightsError if the weights cannot be had
+    mode, chapter : of a reader that judges, as in `lm.load`
+    raises        : ValueError for an unknown profile; JudgeError; WeightsError if the weights cannot be had
     """
-    profile = profiles.get(profile)
-    if profile.judge is None:
+    if profile == "quick" or (profile := profiles.get(profile)).judge is None:
         return EmbeddedJudge()
     if profile.judge in profiles.PROFILES:
-        return ReaderJudge(lm.load(profile.judge, mode="live"))
+        return ReaderJudge(lm.load(profile.judge, mode=mode, chapter=chapter))
     loaded = weights.load(profile, task="nli")
     return NliJudge(loaded.model, loaded.tokenizer, batch_tokens=profile.batch_tokens or BATCH_TOKENS)
 
@@ -172,7 +172,7 @@ class EmbeddedJudge(Judge):
 
 
 class ReaderJudge(Judge):
-    """The embedded judge and a reader that was trained to judge (`training/judge_reader.py`), as two witnesses; several times as slow.
+    """The quick judge and a reader that was trained to judge (`training/judge_reader.py`), as two witnesses; several times as slow.
 
     reader : says Yes or No to the prompt `same_answer`; its calls are recorded
     """

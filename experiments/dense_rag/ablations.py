@@ -13,7 +13,7 @@ import pandas as pd
 from experiments import asking, benchmarks
 from experiments.dense_rag import contexts
 from experiments.dense_rag.contexts import SEMANTIC, WHOLE
-from rag_utils import answers, data, judge, retrieve
+from rag_utils import answers, data, retrieve
 from rag_utils.base import checks
 from rag_utils.data import Passage, Question
 from rag_utils.engine.tree import prefix_tree, size
@@ -166,14 +166,14 @@ class Material:
         }
         self.ways[SEMANTIC] = self.semantic(how["tau"])
         self.cut = {way: self.supplied(own, how["k"], self.questions) for way, own in self.ways.items()}
-        texts, judges = list(dict.fromkeys(editable(self.cut, few=few))), judge.load_judge(profile)
+        self.judge, texts = asking.judge(profile, mode=mode, chapter=chapter), list(dict.fromkeys(editable(self.cut, few=few)))
         asked = {name: load_prompt(prompt) for name, prompt in prompts.items()}
         words = measure.rephrase(self.writer, texts, asked.pop("rephrase"), max_new_tokens=how["max_tokens"])
         self.other = dict(zip(texts, words, strict=True))
-        self.faithful = dict(zip(texts, map(float, measure.faithful(judges, texts, words)), strict=True))
+        self.faithful = dict(zip(texts, map(float, measure.faithful(self.judge, texts, words)), strict=True))
         self.settings = Settings(**asked, max_new_tokens=how["max_new_tokens"])
         who = {"asker": self.asker, "other": measure.accepted(self.other, self.faithful)}
-        self.tables = measure.ask_with(self.questions, self.reader, judges, self.settings, **who)
+        self.tables = measure.ask_with(self.questions, self.reader, self.judge, self.settings, **who)
 
     def semantic(self, tau: float) -> list[Passage]:
         how = {"max_tokens": self.how["max_tokens"], "count_tokens": self.writer.count_tokens}
@@ -187,7 +187,7 @@ class Material:
     @property
     def facts(self) -> dict:
         facts = {"questions": len(self.questions), "documents": len(self.documents)}
-        return facts | asking.facts(reader=self.reader, asker=self.asker) | benchmarks.source(self.dataset)
+        return facts | asking.facts(reader=self.reader, asker=self.asker, judge=self.judge) | benchmarks.source(self.dataset)
 
 
 def editable(cut: Mapping[str, Sequence[Supply]], *, few: int | None = None) -> list[str]:

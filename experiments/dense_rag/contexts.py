@@ -11,8 +11,7 @@ from rag_utils.base import checks
 from rag_utils.data import Passage, Question
 from rag_utils.measures.dense import Supply
 
-# tokens and overlap: a quarter of DENSE, Table 4
-FIXED = {"fixed 128": (128, 16), "fixed 64": (64, 8), "fixed 32": (32, 4)}
+FIXED = {"fixed 128": (128, 16), "fixed 64": (64, 8), "fixed 32": (32, 4)}  # tokens and overlap: a quarter of DENSE, Table 4
 WHOLE, SEMANTIC = "fixed 128", "semantic"  # what a question is certain or uncertain with, and what uncertain ones get
 
 

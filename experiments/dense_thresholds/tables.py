@@ -15,7 +15,7 @@ from experiments import asking, benchmarks
 from rag_utils import answers, data, dense, retrieve, similarity
 from rag_utils.data import Question
 from rag_utils.engine.tree import prefix_tree, size
-from rag_utils.judge import THRESHOLD, load_judge
+from rag_utils.judge import THRESHOLD
 from rag_utils.lm import Generation, LanguageModel
 from rag_utils.measures import Case
 from rag_utils.measures import dense as measure
@@ -84,8 +84,7 @@ def rows(questions: Sequence[Question], drawn: Drawn, entails: Entails) -> pd.Da
         row |= {score: float(value(texts[0], golds[name])) for score, value in SCORES.items()}
         row |= {title: round(value, 9) for title, value in values.items()}  # rounding makes no order
         row["others_exact_match"] = float(np.mean([answers.exact_match(text, golds[name]) for text in texts[1:]]))
-        # that do not agree with reply 0 both ways
-        row["moved"] = int((dense.adjacency(agreement >= THRESHOLD)[0] < 1).sum())
+        row["moved"] = int((dense.adjacency(agreement >= THRESHOLD)[0] < 1).sum())  # that do not agree with reply 0 both ways
         row |= {"different": len({*texts}), "n": len(texts), "unparsable": int(not answers.normalize(texts[0]))}
         table.append(row)
     return pd.DataFrame(table)
@@ -176,11 +175,11 @@ class Setup:
         self.how, self.prompts = how, {name: load_prompt(prompt) for name, prompt in prompts.items()}
         self.reader = asking.reader(profile, mode, CHAPTER if corpus else None)
         self.rephraser = asking.reader(weaker, mode, CHAPTER) if corpus else asking.reader(weaker, "fresh")
-        self.judge = load_judge(profile)
+        self.judge = asking.judge(profile, mode=mode, chapter=CHAPTER if corpus else None)
         self.questions = data.load(dataset)[:: how["every"]] if corpus else benchmarks.load(dataset, n).questions
         self.pool = benchmarks.Benchmark(dataset, ()).pool
         self.asked = {"prompt": self.prompts["read"], "max_new_tokens": how["max_new_tokens"], "seed": how["seed"]}
-        self.facts = asking.facts(reader=self.reader, rephraser=self.rephraser) | {"questions": len(self.questions)}
+        self.facts = asking.facts(reader=self.reader, rephraser=self.rephraser, judge=self.judge) | {"questions": len(self.questions)}
 
     def supplies(self, k: int | None = None) -> list[Supply]:
         return nearest(self.questions, self.pool, k or self.how["k"])
@@ -210,12 +209,12 @@ def under(condition: str, supplies: Sequence[Supply], said: Sequence[list[Genera
 
 def rephrasings(*, mode, profile, weaker, prompts, rephrase_tokens):
     """How surely the judge takes each passage and its other words to say the same, and, as a control, a passage and the one before."""
-    rephraser, judge, pool = asking.reader(weaker, mode, CHAPTER), load_judge(profile), data.passages(COMPANION)
-    texts = [passage.text for passage in pool]
+    rephraser, judge = asking.reader(weaker, mode, CHAPTER), asking.judge(profile, mode=mode, chapter=CHAPTER)
+    names, texts = map(list, zip(*[(passage.id, passage.text) for passage in data.passages(COMPANION)], strict=True))
     other = rephrase(rephraser, texts, load_prompt(prompts["rephrase"]), max_new_tokens=rephrase_tokens)
-    table = pd.DataFrame({"id": [passage.id for passage in pool], "faithful": faithful(judge, texts, other)})
+    table = pd.DataFrame({"id": names, "faithful": faithful(judge, texts, other)})
     table["control"] = faithful(judge, texts, list(np.roll(texts, 1)))
-    return table, asking.facts(rephraser=rephraser)
+    return table, asking.facts(rephraser=rephraser, judge=judge)
 
 
 def companion(*, mode, profile, weaker, prompts, how, other_k, other_k_questions):
@@ -243,8 +242,8 @@ def pairs(*, mode, profile):
     """How surely the judge takes the two answers of each pair of the corpus to mean the same; no reader is asked."""
     contrast = data.load_contrast()
     asked, left, right = zip(*[(pair.question, pair.left, pair.right) for pair in contrast], strict=True)
-    same = load_judge(profile).equivalent(asked, left, right)
-    return pd.DataFrame({"id": [pair.id for pair in contrast], "embedded": same}), {}
+    judge = asking.judge(profile, mode=mode, chapter=CHAPTER)
+    return pd.DataFrame({"id": [pair.id for pair in contrast], "embedded": judge.equivalent(asked, left, right)}), asking.facts(judge=judge)
 
 
 def sampled(*, mode, profile, weaker, prompts, how, drawn, few=None):
@@ -260,7 +259,7 @@ def sampled(*, mode, profile, weaker, prompts, how, drawn, few=None):
         other, _ = setup.words(supplies)
         cases |= under("edits", supplies, replies_under_edits(reader, supplies, other, **options))
     cases |= under("samples", supplies, samples(reader, supplies, n=drawn["samples"], **options))
-    facts = asking.facts(reader=reader, rephraser=setup.rephraser) | {"questions": len(supplies)}
+    facts = asking.facts(reader=reader, rephraser=setup.rephraser, judge=setup.judge) | {"questions": len(supplies)}
     return rows(setup.questions, cases, setup.judge.equivalent), facts
 
 
@@ -273,7 +272,7 @@ def long_answers(*, mode, profile, weaker, prompts, how, few=None):
     table = rows([supply.question for supply in supplies], under("edits", supplies, said), setup.judge.equivalent)
     table["words"] = [np.mean([len(reply.text.split()) for reply in replies]) for replies in said]
     table["by_words"] = [overlap_entropy(replies) for replies in said]
-    return table, asking.facts(reader=asker)
+    return table, asking.facts(reader=asker, judge=setup.judge)
 
 
 def cost(*, mode, profile, weaker, prompts, how, sizes):

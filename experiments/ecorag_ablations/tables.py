@@ -16,7 +16,7 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from experiments import asking, benchmarks
 from experiments.ecorag_ablations import compressors
-from rag_utils import answers, data, judge, retrieve
+from rag_utils import answers, data, retrieve
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
 from rag_utils.data import Passage, Question
@@ -179,8 +179,7 @@ def drawn(sample: Mapping, few: int | None = None) -> tuple[list[Question], dict
     name, n = sample["dataset"], sample["questions"]
     unseen = name == "companion" and benchmarks.Benchmark(name, tuple(unseen_questions(n)))
     data_set = unseen or benchmarks.load(name, n)
-    # of all questions: how rare a word is depends on them
-    passages = retrieved(data_set.questions, data_set.pool, k=sample["passages"])
+    passages = retrieved(data_set.questions, data_set.pool, k=sample["passages"])  # of all: how rare a word is depends on them
     return list(data_set.questions[:few]), passages, data_set.facts
 
 
@@ -240,8 +239,8 @@ def beliefs(*, mode, profile, sample, shown, prompts, sizes, draws, few=None) ->
     believed = unseen_questions(draws["questions"])[:few]
     asked = seper.prompts_of(reader, believed, {CLOSED: None} | {name: kept[name] for name in shown}, **_forms(prompts))
     how = {key: draws[key] for key in ("n", "max_new_tokens", "seed")}
-    table = seper.beliefs(judge.load_judge(profile), believed, seper.draw(reader, asked, **how))
-    return table, facts | {"questions": len(believed)} | weights(["companion"]) | asking.facts(reader=reader)
+    table = seper.beliefs(judge := asking.judge(profile, mode=mode, chapter=CHAPTER), believed, seper.draw(reader, asked, **how))
+    return table, facts | {"questions": len(believed)} | weights(["companion"]) | asking.facts(reader=reader, judge=judge)
 
 
 def tokens(reader: LanguageModel, kept: ecorag.Compressed) -> dict[str, int]:

@@ -74,8 +74,7 @@ def on_benchmark(*, mode, dataset, questions, profiles, prompts, k, max_new_toke
     chosen = benchmarks.load(dataset, questions)
     reader, judge = (asking.reader(profiles[role], mode) for role in ("reader", "judge"))
     ask, relevant = (load_prompt(prompts[role]) for role in ("reader", "judge"))
-    # of all questions: BM25 weighs a word by the paragraphs of all
-    runs = retrieved(chosen.questions, chosen.pool, k=k)
+    runs = retrieved(chosen.questions, chosen.pool, k=k)  # of all questions: BM25 weighs a word by the paragraphs of all
     asked, passages = chosen.questions[:few], chosen.passages
     table = measure.ask(reader, asked, runs, passages, prompt=ask, max_new_tokens=max_new_tokens)
     table["relevance"] = measure.relevance(judge, table, asked, passages, relevant)

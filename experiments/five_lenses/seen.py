@@ -36,5 +36,5 @@ def seen(*, mode, profile, weaker, prompts, dataset, questions, seed, few=None):
             rows[each.id, passage.id] = own | {"without": int(exact_match(next(said), each.answers))}
     table = scores.passages.join(pd.DataFrame.from_dict(rows, orient="index"), on=["question", "passage"])
     table = table.merge(scores.questions, left_on="question", right_on="id", suffixes=("", "_of"))
-    facts = asking.facts(reader=reader, asker=asking.reader(weaker, mode)) | chosen.facts
+    facts = asking.facts(reader=reader, asker=asking.reader(weaker, mode), judge=asking.judge(profile, mode=mode)) | chosen.facts
     return table[PASSAGE + QUESTION], facts | {"questions": len(asked)}

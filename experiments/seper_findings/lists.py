@@ -39,7 +39,8 @@ def lists(*, mode, profile, prompts, dataset, questions, ways, seed, few=None):
     for turn in (2, 3) if "again" in ways else ():
         last = made.get(f"round {turn - 1}", cut(ten, K))
         made[f"round {turn}"] = found_again(last, lambda texts: _best(chosen, retrieve.bm25, texts, k=K), **how)
-    return _worth(made, asked, seed=seed, mode=mode, **how), asking.facts(reader=reader) | chosen.facts | {"questions": len(asked)}
+    facts = asking.facts(reader=reader, judge=asking.judge("embedded", mode=mode)) | chosen.facts
+    return _worth(made, asked, seed=seed, mode=mode, **how), facts | {"questions": len(asked)}
 
 
 def in_words(*, mode, profile, asker, prompts, dataset, questions, seed, few=None):
@@ -51,8 +52,8 @@ def in_words(*, mode, profile, asker, prompts, dataset, questions, seed, few=Non
     moved = {a.id: sum(p != q for p, q in zip(a.passages, b.passages, strict=True)) for a, b in zip(ten, new, strict=True)}
     how = {"reader": reader, "settings": Settings(judge="embedded", closed=prompts["closed"], read=prompts["read"])}
     table = _worth({f"listwise {k}": cut(new, k) for k in (1, K)}, asked, seed=seed, mode=mode, **how)
-    facts = asking.facts(reader=reader, asker=ranks) | chosen.facts | {"questions": len(asked)}
-    return table.assign(moved=table["id"].map(moved)), facts
+    facts = asking.facts(reader=reader, asker=ranks, judge=asking.judge("embedded", mode=mode)) | chosen.facts
+    return table.assign(moved=table["id"].map(moved)), facts | {"questions": len(asked)}
 
 
 def _best(chosen, search, texts=(), *, k):

@@ -15,7 +15,7 @@ from experiments import asking, benchmarks
 from experiments.seper_validity import compared, variants
 from rag_utils import data, retrieve
 from rag_utils.data import Question
-from rag_utils.judge import Judge, load_judge
+from rag_utils.judge import Judge
 from rag_utils.measures import CLOSED, seper
 from rag_utils.measures.seper import Drawn, Shown
 from rag_utils.prompts import load as load_prompt
@@ -105,5 +105,5 @@ def _sampled(mode, dataset, questions, profiles, prompts, how, among=None, few=N
     asked = seper.prompts_of(models["reader"], chosen[:few], {name: shown[name] for name in only}, **forms)
     lengths = {name: how[name] for name in ("max_new_tokens", "seed")}
     drawn = seper.draw(models["reader"], asked, n=how["samples"], **lengths)
-    samples = Samples(load_judge(profiles["judge"]), chosen[:few], drawn)
-    return samples, asked, models, facts | asking.facts(**models)
+    judge = asking.judge(profiles["judge"], mode=mode, chapter=chapter)
+    return Samples(judge, chosen[:few], drawn), asked, models, facts | asking.facts(**models, judge=judge)

@@ -33,7 +33,7 @@ class Profile(BaseModel):
     dtype        : precision of the weights and the arithmetic
     batch_tokens : how many tokens (texts, replies and padding) may be held at once; memory follows it, not the number of calls. None: what
                    half of a GPU's free memory holds, 192 MiB of keys and values on a processor (`memory.tokens_held`)
-    judge        : entailment model (hub name or local directory), or a profile of the book whose reader judges; None for the embedded one
+    judge        : entailment model (hub name or local directory), or a profile of the book whose reader judges; None: the quick judge
     encoder      : sentence-transformers model (likewise) for chunks (chapter 5) and one's own dense lists, in place of all-MiniLM-L6-v2
     server       : address of an OpenAI-compatible server that `rag-companion score` asks, in place of a reader
     needs        : what a reader must have, in words

@@ -1,4 +1,4 @@
-"""What the words of two answers to a question say about whether they mean the same, in numbers that the judge weighs."""
+"""What the words of two answers to a question say about whether they mean the same, in numbers that the quick judge weighs."""
 
 import math
 import re

@@ -73,7 +73,7 @@ class Tried:
     reply: str
     gigabytes: float  # of this process, the most so far
     on_the_card: float | None  # gigabytes of the GPU; None where there is none
-    judge: str | None  # the entailment model, loaded and asked too
+    judge: str | None  # that the profile names, loaded and asked too
 
     def __str__(self) -> str:
         card = "" if self.on_the_card is None else f", {self.on_the_card:.1f} GB of the GPU"
@@ -111,9 +111,9 @@ def tried(name: str) -> Tried:
 
 
 def judge_of(reader: str) -> str:
-    """The profile whose judge a run with this reader uses: its own where a profile of the user's names one, else the book's."""
+    """The profile whose judge a run with this reader uses: its own where a profile of the user's names one, else the quick one."""
     own = profiles.own().get(reader)
-    return reader if own is not None and own.judge else "embedded"
+    return reader if own is not None and own.judge else "quick"
 
 
 def most_memory() -> float:

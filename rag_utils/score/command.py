@@ -128,7 +128,7 @@ def _check_judge(options: Options) -> None:
     from rag_utils.judge import load_judge
     from rag_utils.score.trust import judge_check, read_labels
 
-    table = judge_check(load_judge(), read_labels(options.judge_check, skip_bad=options.skip_bad))
+    table = judge_check(load_judge(before.judge_of(options.reader)), read_labels(options.judge_check, skip_bad=options.skip_bad))
     typer.echo(f"the judge on {options.judge_check.name}\n{_table(table)}\n")
     if options.out is not None:
         _write(options.out / "judge_check.json", table)

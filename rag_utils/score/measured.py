@@ -34,7 +34,7 @@ Said = tuple[dict[tuple[str, str], dict], dict[str, dict]]  # columns by (questi
 
 @dataclass(frozen=True)
 class Settings:
-    """How readers are asked: what chapters 2 to 7 do. `closed`, `read` and `rephrase` name prompts, or files of them.
+    """How readers are asked: what chapters 2 to 7 do, but by the quick judge. `closed`, `read`, `rephrase`: prompts by name or file.
 
     A reader that is no instruction follower of the book's own kind may need other prompts than the first two.
     """
@@ -43,7 +43,7 @@ class Settings:
     read: str = "read_plain"
     rephrase: str = "dense_rephrase.chat"
     asker: object = "embedded-base"  # says passages in other words: a profile, or what `lm.load` returns
-    judge: str | Profile = "embedded"  # that says whether two answers mean the same
+    judge: str | Profile | Judge = "quick"  # that says whether two answers mean the same
     samples: int = 10
     max_new_tokens: int = 24
     rephrase_tokens: int = 128

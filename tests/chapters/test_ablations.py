@@ -12,7 +12,7 @@ from invented import HOW
 
 from experiments import asking, table
 from experiments.dense_rag import ablations, contexts
-from rag_utils import judge, lm, prompts, retrieve
+from rag_utils import lm, prompts, retrieve
 from rag_utils.data import Passage, Question
 from rag_utils.engine import weights
 from rag_utils.measures import dense as asked
@@ -144,7 +144,7 @@ def models(monkeypatch, tmp_path):
         (tmp_path / f"{name}.txt").write_text(template)
     monkeypatch.setattr(prompts, "FOLDER", tmp_path)
     monkeypatch.setattr(asking, "reader", lambda *which: model)
-    monkeypatch.setattr(judge, "load_judge", lambda profile: Different())
+    monkeypatch.setattr(asking, "judge", lambda profile, **how: Different())
     monkeypatch.setattr(
         retrieve, "encoder", lambda profile: lambda texts: np.array([[len(t), 1.0 + t.count("e")] for t in texts])
     )

@@ -8,7 +8,7 @@ import pytest
 
 from experiments import asking, benchmarks, table
 from experiments.ecorag_ablations import compressors, tables
-from rag_utils import data, judge, retrieve
+from rag_utils import data, retrieve
 from rag_utils.data import Passage, Question
 from rag_utils.engine.weights import WeightsError
 from rag_utils.lm import Generation
@@ -71,7 +71,7 @@ def reader(monkeypatch):
     alike = SimpleNamespace(
         equivalent=lambda asked, left, right: np.array([float(a == b) for a, b in zip(left, right, strict=True)])
     )
-    monkeypatch.setattr(judge, "load_judge", lambda profile: alike)
+    monkeypatch.setattr(asking, "judge", lambda profile, **how: alike)
     return asked
 
 

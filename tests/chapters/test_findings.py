@@ -30,7 +30,8 @@ def readers(monkeypatch):
     reader = Orderer([answer for question in benchmarks.load("companion", 6).questions for answer in question.answers])
     reader.profile = SimpleNamespace(name="finder")
     monkeypatch.setattr(asking, "reader", lambda profile, mode, chapter=None: reader)
-    monkeypatch.setattr(made, "load_judge", lambda profile: Shares())
+    monkeypatch.setattr(asking, "judge", lambda profile, **how: Shares())
+    monkeypatch.setattr(made, "load_judge", lambda profile, **how: Shares())
     return reader
 
 

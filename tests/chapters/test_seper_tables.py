@@ -35,7 +35,7 @@ def chapters(model, tmp_path, monkeypatch):
     tiny_benchmarks.write(tmp_path, monkeypatch)
     asked = []
     monkeypatch.setattr(asking, "reader", lambda profile, mode, chapter=None: asked.append(chapter) or model)
-    monkeypatch.setattr(tables, "load_judge", {"letters": Shares()}.get)
+    monkeypatch.setattr(asking, "judge", lambda profile, **how: {"letters": Shares()}[profile])
     return asked
 
 

@@ -170,7 +170,7 @@ def models(reader, monkeypatch, tmp_path):
         (tmp_path / f"{name}.txt").write_text(template)
     monkeypatch.setattr(prompts, "FOLDER", tmp_path)
     monkeypatch.setattr(asking, "reader", lambda *which: reader)
-    monkeypatch.setattr(tables, "load_judge", lambda profile: SameWords())
+    monkeypatch.setattr(asking, "judge", lambda profile, **how: SameWords())
     monkeypatch.setattr(
         retrieve, "encoder", lambda: lambda texts: np.array([[len(t), 1.0 + t.count("e")] for t in texts])
     )

@@ -423,7 +423,7 @@ CLEAR = [
 
 @needs_encoder
 def test_clear_cases_with_the_real_encoder():
-    embedded = load_judge("embedded")
+    embedded = load_judge("quick")
     questions, left, right, wanted = map(list, zip(*CLEAR, strict=True))
     probability = embedded.equivalent(questions, left, right)
     wrong = [case for case, one in zip(CLEAR, probability, strict=True) if (one > judge.THRESHOLD) != case[3]]
@@ -827,9 +827,9 @@ def test_texts_longer_than_the_model_reads_are_cut(nli):
 
 
 def test_the_profile_decides_which_judge_it_is(profile):
-    assert isinstance(load_judge(), EmbeddedJudge) and isinstance(load_judge("embedded-base"), EmbeddedJudge)
-    assert isinstance(load_judge(profile), NliJudge)
-    assert not hasattr(load_judge(), "entailment")
+    assert isinstance(load_judge("quick"), EmbeddedJudge) and isinstance(load_judge("embedded-base"), EmbeddedJudge)
+    assert isinstance(load_judge(profile), NliJudge) and isinstance(load_judge(), ReaderJudge)
+    assert not hasattr(load_judge("quick"), "entailment")
     with pytest.raises(ValueError, match="unknown profile 'embeded'; did you mean 'embedded'"):
         load_judge("embeded")
 
@@ -881,9 +881,10 @@ def test_the_same_words_and_blank_answers_are_not_read(toy):
 
 
 def test_a_profile_may_name_the_reader_that_judges(profile, monkeypatch):
-    monkeypatch.setattr(judge.lm, "load", lambda name, mode: (name, mode))
-    for asked in ("embedded-judge", profile.model_copy(update={"judge": "embedded-judge"})):
-        assert isinstance(found := load_judge(asked), ReaderJudge) and found.reader == ("embedded-judge", "live")
+    monkeypatch.setattr(judge.lm, "load", lambda name, mode, chapter: (name, mode, chapter))
+    for asked in ("embedded", "embedded-judge", profile.model_copy(update={"judge": "embedded-judge"})):
+        assert isinstance(found := load_judge(asked), ReaderJudge) and found.reader == ("embedded-judge", "live", None)
+        assert load_judge(asked, mode="replay", chapter="02_own").reader == ("embedded-judge", "replay", "02_own")
 
 
 def test_embeddings_that_are_none_give_no_judgement():

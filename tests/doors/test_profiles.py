@@ -102,7 +102,7 @@ def test_a_profile_of_the_file_is_loaded_by_its_name_wherever_the_work_is_done(o
     assert profiles.get("hub").reader == "a/b" and profiles.get("hub", revision="v2").revision == "v2"
     assert lm.load("mine", mode="fresh").fingerprint.endswith("-bfloat16")
     assert isinstance(judge.load_judge("mine"), judge.NliJudge) and before.judge_of("mine") == "mine"
-    assert before.judge_of("hub") == before.judge_of("laptop") == "embedded"
+    assert before.judge_of("hub") == before.judge_of("laptop") == "quick"
     assert chapters.checked("03_erag_kendall", {"profile": "mine"}) == {"profile": "mine"}
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -32,7 +32,7 @@ if len(set(more)) > 1:
     reader.generate(["only if replies differ"], max_new_tokens=9, stop=())
 """
 JUDGED = """
-load_judge("embedded").equivalent(["q", "q"], ["left", "same"], ["right", "same"])
+load_judge("quick").equivalent(["q", "q"], ["left", "same"], ["right", "same"])
 """
 
 

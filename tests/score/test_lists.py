@@ -15,7 +15,7 @@ from rag_utils.score.lists import cut, found_again, reranked, worth
 @pytest.fixture(autouse=True)
 def judge(monkeypatch):
     for module in (scores, made):
-        monkeypatch.setattr(module, "load_judge", lambda profile: Shares())
+        monkeypatch.setattr(module, "load_judge", lambda profile, **how: Shares())
 
 
 def test_a_list_is_worth_what_a_run_of_it_says():

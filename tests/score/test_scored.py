@@ -28,7 +28,7 @@ EVERY = ["seper", "seper-hard", "seper-shares", "erag", "dense", "ecorag", "moi"
 @pytest.fixture(autouse=True)
 def others(monkeypatch):
     """A judge that counts letters, and somebody who says passages in another order."""
-    monkeypatch.setattr(scores, "load_judge", lambda profile: Shares())
+    monkeypatch.setattr(scores, "load_judge", lambda profile, **how: Shares())
     monkeypatch.setattr(scores, "load", lambda profile, **how: Talker())
 
 
@@ -36,7 +36,7 @@ def others(monkeypatch):
 def whole():
     """All measures of the five questions, and the reader that was asked."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores, "load_judge", lambda profile: Shares())
+        patch.setattr(scores, "load_judge", lambda profile, **how: Shares())
         patch.setattr(scores, "load", lambda profile, **how: Talker())
         reader = Finder()
         return run(tiny_run.records(), measures=EVERY, reader=reader), reader
