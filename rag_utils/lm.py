@@ -50,7 +50,7 @@ def load(
     revision: str | None = None,
     dtype: str | None = None,
 ) -> "LanguageModel":
-    """The reader of a profile, or in a folder of weights, ready to answer.
+    """The reader of a profile, or in a folder of weights, ready to answer. Two of the same weights in a thread share one model.
 
     mode     : what "live" computes goes to the user's store, never to a tracked file
     chapter  : whose calls these are: `rag-companion seal` may put them into its tracked recordings. Calls that see the text of a

@@ -1,4 +1,4 @@
-"""Writes this lab's data from the calls that chapters 4 and 5 recorded; no reader runs, only the judge of answers and the encoder.
+"""Writes this lab's data from the calls that chapters 4 and 5 recorded; no reader runs, only the encoder.
 
 usage: python labs/dense/make_data.py            a minute
 
@@ -38,7 +38,7 @@ def main() -> None:
     every = [supply for own in sets.values() for supply in own]
     texts, rewrite = [passage.text for passage in pool], prompts.load(REPHRASE)
     other = words(texts, rewrite, THRESHOLDS, 128)
-    judges = judge.load_judge(READER)
+    judges = asking.judge(READER, mode=MODE, chapter=THRESHOLDS)
     same = dict(zip(texts, measure.faithful(judges, texts, [other[text] for text in texts]), strict=True))
     how = {"prompt": prompts.load(READ), "max_new_tokens": 24, "seed": SEED}
     replies = iter(measure.replies_under_edits(asking.reader(READER, MODE, THRESHOLDS), every, other, **how))
@@ -113,7 +113,7 @@ def refinements(questions, pool) -> list[dict]:
 
 
 def refined(questions, supplies) -> list[dict]:
-    judges, rewrite = judge.load_judge(READER), prompts.load(REPHRASE)
+    judges, rewrite = asking.judge(READER, mode=MODE, chapter=RAG), prompts.load(REPHRASE)
     texts = list(dict.fromkeys(chunk.text for supply in supplies for chunk in supply.chunks))
     other = words(texts, rewrite, RAG, MAX_TOKENS)
     same = measure.faithful(judges, texts, [other[text] for text in texts])

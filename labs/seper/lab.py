@@ -246,7 +246,7 @@ def report():
     """Print the belief in the answer, soft, hard and by shares, of Port Sennick and of two questions more; then the rest."""
     corpus = load("corpus")
     contexts = {context["name"]: context for context in load("salt")[0]["contexts"]}
-    contexts |= {question["id"]: question["contexts"][0] for question in corpus if question["id"] in ("q067", "q081")}
+    contexts |= {question["id"]: question["contexts"][0] for question in corpus if question["id"] in ("q071", "q081")}
     print(f"{'context':<13}{'soft':>7}{'hard':>7}{'shares':>8}  ten replies")
     for name, context in contexts.items():
         log_likelihood = [reply_log_likelihood(tokens) for tokens in context["token_log_likelihood"]]

@@ -1,6 +1,6 @@
 """Writes this lab's data from recorded calls: ten replies per context, their log-likelihoods, and what the judge says of them.
 
-usage: python labs/seper/make_data.py            computes with the reader what is not recorded (a minute or two)
+usage: python labs/seper/make_data.py            computes with reader and judge what is not recorded (five minutes)
 
 salt.json   : q031 of the companion corpus, asked without a passage, with each of the six passages of its article, and with all six
 corpus.json : QUESTIONS questions of one gold passage, asked without a passage, with it, and with a hard negative, as chapter 2 asks them

@@ -96,6 +96,7 @@ def tried(name: str) -> Tried:
 
     began = time.perf_counter()
     reader = load_reader(name, mode="fresh")
+    getattr(reader, "model", None)  # which is read at its first use
     loaded = time.perf_counter()
     [[reply]] = reader.generate([ASKED], max_new_tokens=8)
     asked = time.perf_counter()
