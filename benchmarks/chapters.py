@@ -4,7 +4,8 @@
 
 With `embedded` a chapter is planned: its own code is executed with a stand-in that counts what is asked and tries some of it here. Larger
 models are not here. For them minutes are arithmetic, two operations a parameter and token at a share of what a card can do, over the
-tokens that were counted with the embedded reader's tokeniser; memory is that of the weights. Chapters that are named are planned again.
+tokens that were counted with the embedded reader's tokeniser, without those that its judge reads; memory is that of the weights. Chapters
+that are named are planned again.
 """
 
 import json

@@ -15,6 +15,7 @@ from pathlib import Path
 from rag_utils.base.cache import cache_dir
 from rag_utils.page import chapters
 from rag_utils.score import foreseen
+from rag_utils.score.stand_in import JUDGING
 
 MACHINE = "Processor minutes of one core, one thread, no GPU; other work went on beside."
 RUNS = (
@@ -37,6 +38,7 @@ def planned(chapter: str, mode: str, given: dict) -> dict:
     made = foreseen.plan(chapter, given, mode=mode, clock="process_time")
     asked = made.calls.drop(index=[name for name in made.calls.index if "judgements" in name])
     sums = {name: int(asked[name].sum()) for name in ("prompts", "replies", "tokens", "distinct", "said")}
+    sums["judging"] = int(sum(asked["distinct"][name] for name in asked.index if JUDGING in name))
     facts = {"minutes": round(made.minutes, 2), "gigabytes": round(made.gigabytes, 2), "stopped": len(made.stopped)}
     return sums | facts | {"at_most": bool(made.calls["at_most"].any())}
 

@@ -28,6 +28,7 @@ REPLIES, SAMPLES, LIKELIHOODS, JUDGED = "replies", "samples", "likelihoods", "ju
 FIRST = 512  # tokens that are read first, to see how fast the reader is
 SECONDS = 10.0  # that reading what is tried may take, at the speed of the first; a full batch, if that is less
 PAIRS = 64  # of answers that the judge is tried with
+JUDGING = " that judges"  # a reader that says whether two answers mean the same
 MARK = "zzqx"  # begins every reply of the stand-in
 LINE = 64  # bytes of a recording beside its text and numbers
 
@@ -94,8 +95,8 @@ class Notes:
 class Words:
     """Takes the place of a model's `Texts`: notes what is asked, tries some calls of each kind, and replies with words of no meaning."""
 
-    def __init__(self, texts, calls: Calls, notes: Notes):
-        self._texts, self._calls, self._notes = texts, calls, notes
+    def __init__(self, texts, calls: Calls, notes: Notes, name: str):
+        self._texts, self._calls, self._notes, self._name = texts, calls, notes, name
         self._recordings = Recordings(calls.chapter) if notes.once else None
 
     def __getattr__(self, name: str):
@@ -104,7 +105,7 @@ class Words:
     def generate(self, calls: Sequence[tuple[str, int | None]], settings: dict) -> Iterator[list[tuple]]:
         """As `Texts.generate`."""
         steps, drawn = settings["max_new_tokens"], SAMPLES if settings["temperature"] else REPLIES
-        kind = self._notes.kind(self._texts.name, drawn, steps)
+        kind = self._notes.kind(self._name, drawn, steps)
         keys = {call: self._calls.reply_key(*call, settings) for call in calls}
         new = self._new(kind, keys)
         prompts = list(dict.fromkeys(prompt for prompt, _ in new))
@@ -120,7 +121,7 @@ class Words:
 
     def score(self, calls: Sequence[tuple[str, str]]) -> Iterator[list[tuple]]:
         """As `Texts.score`."""
-        kind = self._notes.kind(self._texts.name, LIKELIHOODS, 0)
+        kind = self._notes.kind(self._name, LIKELIHOODS, 0)
         keys = {(a, b): self._key(operation="log_likelihood", context=a, continuation=b) for a, b in calls}
         new = self._new(kind, keys)
         encoded = [self._joined(*pair) for pair in new]
@@ -249,7 +250,8 @@ def put_in_place(notes: Notes) -> list:
 
     def reader(profile="embedded", *, mode="fresh", **how):
         model = load(profile, mode="fresh", **how)
-        model._texts = Words(model._texts, model._calls, notes)
+        judges = model.profile.judge == model.profile.name  # another adapter, which is counted apart
+        model._texts = Words(model._texts, model._calls, notes, f"{model.name}{JUDGING}" if judges else model.name)
         model.live_check = lambda k=8, *, seed=0: lm.LiveCheck(k, k, k, k)
         sizes.append(_sizes(model))  # not the model, which would stay in memory as it does not in a run
         return model

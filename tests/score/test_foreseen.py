@@ -14,6 +14,7 @@ from bs4 import BeautifulSoup
 from book import results
 from rag_utils import judge, lm, retrieve
 from rag_utils.engine import recordings
+from rag_utils.engine.profiles import PROFILES, Profile
 from rag_utils.page import chapters
 from rag_utils.score import foreseen, stand_in
 
@@ -108,6 +109,14 @@ def test_the_judge_is_counted_and_embeds_nothing_that_is_kept(book, tmp_path):
     assert not (tmp_path / "cache" / "embeddings.sqlite").exists()
 
 
+def test_a_reader_that_judges_is_counted_apart(book, tmp_path, monkeypatch):
+    small = Profile(name="small", reader=str(tmp_path / "reader"), judge="small")
+    monkeypatch.setitem(PROFILES, "small", small)
+    calls = book(CHAPTER, 'load_judge("small").equivalent(["q"], ["left"], ["right"])').calls
+    assert calls.loc["reader, likelihoods, 0", "prompts"] == 3  # as without it
+    assert calls.loc["reader that judges, likelihoods, 0", "prompts"] == 4  # two orders, two words
+
+
 def test_minutes_follow_from_tokens_and_the_larger_stand_in_counts():
     kind = {"prompts": 10, "replies": 10, "tokens": 900, "distinct": 600, "said": 60.0, "recorded": 0}
     cost = {"reading": 0.1, "saying": 1.0, "length": 6, "variety": 1, "size": 100, "tried": math.inf}
@@ -174,7 +183,7 @@ def test_the_page_shows_what_each_chapter_takes_by_profile(tmp_path, monkeypatch
     row = {"chapter": "01_x", "prompts": 1234, "distinct": 900_000, "said": 100_000, "minutes": 18.2, "gigabytes": 4.12}
     larger = {"name": "laptop", "gigabytes": 3.08, "minutes_a_million": 17.0}
     (tmp_path / "benchmarks").mkdir()
-    rows = [row | {"at_most": False}, row | {"chapter": "02_x", "at_most": True}]
+    rows = [row | {"at_most": False}, row | {"chapter": "02_x", "at_most": True, "judging": 400_000}]
     stored = {"machine": "One core.", "profiles": [larger], "chapters": rows}
     (tmp_path / "benchmarks/chapters.json").write_text(json.dumps(stored))
     monkeypatch.setattr(results, "ROOT", tmp_path)
@@ -182,7 +191,7 @@ def test_the_page_shows_what_each_chapter_takes_by_profile(tmp_path, monkeypatch
     assert [cell.get_text() for cell in shown.find_all("th")][4:] == ["embedded (planned)", "laptop (estimated)"]
     cells = [[cell.get_text() for cell in each.find_all("td")] for each in shown.tbody.find_all("tr")]
     assert cells[0] == ["01_x", "1,234", "900,000", "100,000", "18 min, 4.1 GB", "17 min, 3 GB"]
-    assert cells[1][4:] == ["at most 18 min, 4.1 GB", "at most 17 min, 3 GB"]
+    assert cells[1][4:] == ["at most 18 min, 4.1 GB", "at most 10 min, 3 GB"]  # without what the embedded reader judges
 
 
 def test_what_was_planned_and_measured_is_told_as_it_is_kept():
