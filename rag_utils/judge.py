@@ -54,12 +54,14 @@ class Judge(ABC):
         """
 
 
-def load_judge(profile: str | profiles.Profile = "embedded", *, mode: str = "live", chapter: str | None = None) -> Judge:
-    """The profile's judge: an entailment model, or the reader of a profile of the book, if it names one; else, or "quick", the quick judge.
+def load_judge(profile: str | profiles.Profile | Judge = "embedded", *, mode: str = "live", chapter: str | None = None) -> Judge:
+    """The profile's judge: an entailment model or a reader of the book, if it names one; else, or "quick", the quick one; a judge itself.
 
     mode, chapter : of a reader that judges, as in `lm.load`
     raises        : ValueError for an unknown profile; JudgeError; WeightsError if the weights cannot be had
     """
+    if isinstance(profile, Judge):
+        return profile
     if profile == "quick" or (profile := profiles.get(profile)).judge is None:
         return EmbeddedJudge()
     if profile.judge in profiles.PROFILES:
@@ -103,8 +105,7 @@ def fold(question: str) -> int:
 
 def load_coefficients(path: Path = COEFFICIENTS) -> Coefficients:
     """The coefficients in that file; JudgeError names file and field if it is absent, cut short or not for these features."""
-    mend = "get it back with git, or write it with training/judge.py"
-    return document(path, Coefficients, mend=mend, error=JudgeError)
+    return document(path, Coefficients, mend="get it back with git, or write it with training/judge.py", error=JudgeError)
 
 
 def design(questions: Texts, left: Texts, right: Texts, *, encode: retrieve.Encoder) -> np.ndarray:
@@ -210,8 +211,7 @@ class NliJudge(Judge):
         import torch
 
         _check(questions=questions, premises=premises, hypotheses=hypotheses)
-        asked = zip(questions, premises, hypotheses, strict=True)
-        calls = [(f"{question} {premise}", f"{question} {hypothesis}") for question, premise, hypothesis in asked]
+        calls = [(f"{q} {premise}", f"{q} {hypothesis}") for q, premise, hypothesis in zip(questions, premises, hypotheses, strict=True)]
         distinct = sorted(set(calls))
         positions = getattr(self.model.config, "max_position_embeddings", MAX_TOKENS)
         limit = min(self.tokenizer.model_max_length, positions, MAX_TOKENS)

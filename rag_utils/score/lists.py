@@ -11,7 +11,7 @@ import pandas as pd
 from rag_utils.answers import exact_match
 from rag_utils.base import checks
 from rag_utils.data import Passage
-from rag_utils.judge import Judge, load_judge
+from rag_utils.judge import load_judge
 from rag_utils.measures import CLOSED, moi
 from rag_utils.measures import seper as asked
 from rag_utils.prompts import load, prompt_text
@@ -45,7 +45,7 @@ def worth(
             raise ValueError(f"record {record.id!r} asks different things in different lists")
     questions, model = list(known.values()), loaded(reader, mode)
     refuse(model, ("seper",), settings)
-    judge = settings.judge if isinstance(settings.judge, Judge) else load_judge(settings.judge, mode=mode)
+    judge = load_judge(settings.judge, mode=mode)
     shown = {name: {record.id: record.shown(len(record.passages)) for record in lists[name]} for name in names}
     forms = {"closed": load(settings.closed), "read": load(settings.read)}
     prompts = asked.prompts_of(model, questions, {CLOSED: None, **shown}, **forms)

@@ -13,7 +13,7 @@ from rag_utils.base import checks
 from rag_utils.base.cache import make_dir
 from rag_utils.base.sealed import replace
 from rag_utils.data import Passage
-from rag_utils.judge import Judge, load_judge
+from rag_utils.judge import load_judge
 from rag_utils.measures.moi import question_context
 from rag_utils.page.report import package_versions
 from rag_utils.prompts import load as load_prompt
@@ -111,8 +111,7 @@ def run(
         words = measured.other_words(texts, asker, settings)
         facts = {"asker": asker.name, "asker_fingerprint": asker.fingerprint, "asker_asked": asker.counted()}
         del asker  # its weights, before the reader reads
-    loaded_already = isinstance(settings.judge, Judge)
-    judge = settings.judge if loaded_already else load_judge(settings.judge, mode=mode)
+    judge = load_judge(settings.judge, mode=mode)
     task = measured.Task(records, model, judge, settings, top, seed, words)
     passages, questions = measured.tables(task, measures)
     names = [settings.closed, settings.read, *([settings.rephrase] if words else [])]
@@ -120,7 +119,8 @@ def run(
     facts = {"reader": model.name, "fingerprint": model.fingerprint, "asked": model.counted()} | facts
     facts |= {"measures": list(measures), "top": top, "k": max(map(len, task.shown.values())), "seed": seed}
     facts |= {"questions": len(records), "samples": settings.samples, "max_new_tokens": settings.max_new_tokens}
-    facts |= {"judge": type(judge).__name__ if loaded_already else getattr(settings.judge, "name", settings.judge), "prompts": used}
+    named = type(judge).__name__ if judge is settings.judge else getattr(settings.judge, "name", settings.judge)
+    facts |= {"judge": named, "prompts": used}
     facts |= {"versions": package_versions(["rag-companion", "torch", "transformers", "numpy", "scipy"])}
     columns = [[*PLACED], [*ASKED]]
     for own, of in zip(columns, (OF_PASSAGES, OF_QUESTIONS), strict=True):
