@@ -8,6 +8,7 @@ no sum; long sums over keys are made of parts that begin at fixed places. (Linea
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import torch
 from torch.nn.functional import pad
@@ -19,7 +20,7 @@ OWN = "rag_companion"  # the name under which transformers finds our attention
 ROWS = 4  # the rows of a product are padded to a multiple of it
 KEYS = 32  # and the keys to a multiple of this
 PART = 192  # keys whose values are summed in one product
-PLACES = 64  # places of a text whose scores are held at once
+PLACES = 128  # places of a text whose scores are held at once
 SCORES = 1 << 22  # of each head, held at once on a GPU
 
 
@@ -79,13 +80,19 @@ def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length
         part = query[:, first : first + PLACES]
         places = part.shape[1]
         known = length - n + first  # keys that all of these places see
-        width = whole(known + places)
-        scores = product(part.reshape(groups, -1, size), keys[:, :width].mT)
-        later = torch.ones((places, width - known), dtype=torch.bool, device=keys.device).triu(1)
-        scores[..., known:].unflatten(1, (-1, places)).masked_fill_(later, -torch.inf)
-        weights = torch.softmax(scores.float(), dim=-1).to(values.dtype)
-        attended.append(weighted(weights, values[:, :width]).reshape(heads, places, size))
+        width, rows = whole(known + places), heads // groups * places
+        scores = padded(part.reshape(groups, rows, size), ROWS) @ keys[:, :width].mT
+        scores[:, :rows, known:].unflatten(1, (-1, places)).masked_fill_(_later(places, width - known, keys.device), -torch.inf)
+        weights = torch.softmax(scores, dim=-1)
+        attended.append(weighted(weights, values[:, :width])[:, :rows].reshape(heads, places, size))
     return torch.cat(attended, dim=1)
+
+
+@lru_cache(maxsize=1024)
+def _later(places: int, keys: int, device: torch.device) -> torch.Tensor:
+    """Which of the last keys come after each place."""
+    with torch.inference_mode(False):
+        return torch.ones((places, keys), dtype=torch.bool, device=device).triu(1)
 
 
 def together(sizes: Sequence[tuple[int, int]]) -> Iterator[slice]:

@@ -28,7 +28,7 @@ class LiveCheck:
 
 def live_check(texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
     """Compute k of the answered calls again, chosen by the seed; see `LanguageModel.live_check`. `texts` are the model's `Texts`."""
-    from rag_utils.engine import decode, products  # torch and transformers take seconds to import
+    from rag_utils.engine import decode  # torch and transformers take seconds to import
 
     whole("k", k, least=1), whole("seed", seed, least=0)
     keys = sorted(calls.answered)
@@ -44,9 +44,7 @@ def live_check(texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
     tracked = f"data/recordings/{calls.chapter}.jsonl and " if calls.chapter else ""
     run = f"then `rag-companion run {calls.chapter} --mode live` and `rag-companion seal {calls.chapter}`."
     renew = f"delete {tracked}recordings/calls.sqlite in the cache folder, {run if tracked else 'and run again with --mode live.'}"
-    with products.plain_products(texts.model):
-        batches = list(decode.score(texts.model, contexts, replies, batch_tokens=texts.batch_tokens))
-    for batch in batches:
+    for batch in decode.score(texts.model, contexts, replies, batch_tokens=texts.batch_tokens):
         for i, log_likelihood, lead in batch:
             recorded = np.array(answers[i]["log_likelihood"])
             off = np.abs(log_likelihood - recorded).max() if len(log_likelihood) == len(recorded) else np.inf

@@ -7,7 +7,6 @@ from pathlib import Path
 
 STATM = Path("/proc/self/statm")
 GROWN = 2**27 // os.sysconf("SC_PAGESIZE")  # pages by which the process must have grown since the last time
-
 HELD = 1.5  # keys and values in memory at once, in those of a full batch: joining texts copies them
 ON_PROCESSOR = 192 << 20  # bytes of keys and values; more make nothing faster there
 ON_CARD = 0.5  # share of a GPU's free memory; the rest is for what a pass computes

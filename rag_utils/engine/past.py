@@ -56,10 +56,8 @@ class Branches:
         self._alone = self._slots == 1 and len(self._rows) == len(self.known)
         self._room = whole(int(self.lengths.max()) + 1)
         known = self.known[self.owner]
-        beyond = [
-            torch.arange(width, device=known.device) >= length[:, None]
-            for width, length in ((self.texts.shape[4], known), (self._room, self.lengths + 1))
-        ]
+        widths = (self.texts.shape[4], known), (self._room, self.lengths + 1)
+        beyond = [torch.arange(width, device=known.device) >= length[:, None] for width, length in widths]
         self._hidden = torch.cat(beyond, dim=1)[:, None, None]
         if (more := self._room - self.replies.shape[4]) > 0:
             self.replies = pad(self.replies, (0, 0, 0, more))

@@ -38,12 +38,34 @@ def test_a_long_row_is_summed_about_as_well_as_usual():
     assert found < 2 * usual + 1e-7
 
 
-def test_a_row_is_the_same_whatever_rows_stand_beside_it():
+class ThreeMLP(nn.Module):
+    """Like the wide block of a layer, by its name."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.up, self.down = nn.Linear(576, 1536), nn.Linear(576, 1536), nn.Linear(1536, 576)
+
+    def forward(self, inputs):
+        return self.down(nn.functional.silu(self.gate(inputs)) * self.up(inputs))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_bfloat16_is_summed_in_float32_and_rounded_once(dtype):
+    torch.manual_seed(3)
+    one, inputs = nn.Linear(1536, 64, bias=False).to(dtype).requires_grad_(False), torch.randn(9, 1536).to(dtype)
+    with torch.inference_mode(), products.fast_products(one):
+        assert torch.allclose(one(inputs).double(), inputs.double() @ one.weight.double().T, atol=1e-5, rtol=torch.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", [lambda: nn.Linear(576, 192, bias=False), lambda: nn.Linear(1536, 576), ThreeMLP])
+def test_a_row_is_the_same_whatever_rows_stand_beside_it(kind, dtype):
     torch.manual_seed(2)
-    one, inputs = nn.Linear(576, 192, bias=False).requires_grad_(False), torch.randn(300, 576)
+    one = kind().to(dtype).requires_grad_(False)
+    inputs = torch.randn(300, getattr(one, "in_features", 576)).to(dtype)
     with torch.inference_mode(), products.fast_products(one):
         together = one(inputs)
-        for first, stop in [(0, 1), (7, 9), (50, 53), (100, 116), (13, 200)]:
+        for first, stop in [*zip(range(300), range(1, 301), strict=True), (7, 9), (50, 53), (100, 116), (13, 200)]:
             assert torch.equal(one(inputs[first:stop]), together[first:stop])
 
 
