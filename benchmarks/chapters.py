@@ -24,9 +24,9 @@ CARDS = (  # profile, parameters, bytes each, operations a second of the card th
     ("workstation", 8.03e9, 2, 165e12),
 )
 MACHINE = (
-    "Planned: processor minutes of one core, one thread, from no recordings, with the parameters of the notebooks; other work went on "
-    "beside. Estimated, not run: {} at 15 % of 20 and of 165 TFLOP/s, what cards of 6 and of 24 GB can do in sixteen bits; memory of the "
-    "weights alone."
+    "Planned: processor minutes of one core, one thread, with nothing recorded and each call once, with the parameters of the notebooks; "
+    "other work went on beside. Estimated, not run: {} at 15 % of 20 and of 165 TFLOP/s, what cards of 6 and of 24 GB can do in sixteen "
+    "bits; memory of the weights alone."
 )
 
 
@@ -42,7 +42,7 @@ def main() -> None:
     machine = MACHINE.format(" and ".join(profile for profile, *_ in CARDS))
     for name in sys.argv[1:] or [name for name in names if name not in known]:
         try:
-            known[name] = {"chapter": name, **planned(name, "fresh", {})}
+            known[name] = {"chapter": name, **planned(name, "empty", {})}
         except foreseen.PlanError as error:  # something has to be trained first
             print(error, flush=True)
             continue

@@ -11,12 +11,12 @@ from rag_utils.page import chapters
 from rag_utils.score import stand_in
 
 
-def main(chapter: str, given: str, once: str, clock: str) -> None:
-    """given : the chapter's parameters as JSON; once ("True") and clock (a name in `time`) as `stand_in.Notes` has them."""
-    notes, table = stand_in.Notes(once=once == "True", clock=getattr(time, clock)), tables.table
+def main(chapter: str, given: str, way: str, clock: str) -> None:
+    """given : the chapter's parameters as JSON; way : the mode of `foreseen.plan`; clock : a name in `time`."""
+    notes, table = stand_in.Notes(once=way != "fresh", kept=way == "live", clock=getattr(time, clock)), tables.table
 
     def kept_or_made(*names, mode="replay", **settings):
-        if notes.once:  # in mode "live" rows that are kept are shown
+        if notes.kept:  # in mode "live" rows that are kept are shown
             with suppress(tables.TableError):
                 return table(*names, mode="replay", **settings)
         return table(*names, mode=mode, **settings)

@@ -29,7 +29,7 @@ def plan(
     chapter: Annotated[str, typer.Argument(help="A chapter, such as 01_data_and_models.")],
     profile: Annotated[str | None, typer.Option(help="The chapter's parameter `profile`.")] = None,
     parameter: Annotated[list[str], typer.Option("-p", "--parameter", help="NAME=VALUE; may be repeated.")] = (),
-    mode: Annotated[str, typer.Option(help="live counts what is not recorded yet, fresh everything.")] = "live",
+    mode: Annotated[str, typer.Option(help="live counts what is not recorded yet, fresh everything, empty each call once.")] = "live",
 ) -> None:
     """What a run of a chapter will ask and take here: calls, tokens, minutes, memory, disk. Its models are tried, nothing is kept."""
     from rag_utils.score import foreseen

@@ -12,7 +12,7 @@ import pandas as pd
 from rag_utils.base import checks
 from rag_utils.page import chapters
 
-MODES = ("live", "fresh")
+MODES = ("live", "fresh", "empty")
 COUNTS = ("prompts", "replies", "tokens", "distinct", "said")
 DIFFERS = 0.01  # of a count, by what the stand-in replies: above that replies decide what is asked
 PAGE = "page"  # all that is no model's: retrieval, intervals, figures
@@ -64,14 +64,15 @@ def plan(chapter: str, given: dict | None = None, *, mode: str = "live", clock: 
     """What a run of the chapter will ask and take; its models are loaded and tried for some seconds, and nothing is kept.
 
     given  : parameters that differ from the chapter's own, among them `profile`
-    mode   : "live" counts what is not recorded yet, each call once; "fresh" everything
+    mode   : "live" counts what is not recorded yet, each call once; "fresh" everything; "empty" each call once, as "live" would with
+             nothing recorded and no numbers kept
     clock  : "perf_counter", or "process_time": the seconds of the processor, where other work goes on at the same time
     raises : ValueError as `chapters.run` for an unknown chapter or parameter, or for a mode; PlanError if the models cannot be had
     """
     checks.one_of("mode of a plan", mode, MODES)
     given = chapters.checked(chapter, given or {})
     chapters.prepare()
-    words = [chapter, json.dumps(given), str(mode == "live"), checks.one_of("clock", clock, ("perf_counter", "process_time"))]
+    words = [chapter, json.dumps(given), mode, checks.one_of("clock", clock, ("perf_counter", "process_time"))]
     settings = {"MPLBACKEND": "Agg", "TQDM_DISABLE": "1", "PYTHONHASHSEED": "0"}
     command = [sys.executable, "-m", "experiments.planned", *words]
     done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True)
@@ -96,5 +97,5 @@ def made(seen: dict, *, mode: str) -> Plan:
         size += more["size"] * (more["replies"] or (0 if judged else more["prompts"]))
     rows[PAGE] = dict.fromkeys(COUNTS, 0) | {"minutes": seen["page"] / 60, "recorded": 0, "at_most": False}
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("model, kind, longest reply")
-    disk = size / 1e9 if mode == "live" else 0.0
+    disk = 0.0 if mode == "fresh" else size / 1e9
     return Plan(table, seen["gigabytes"], seen["card"], disk, seen["weights"], tuple(seen["stopped"]))

@@ -60,7 +60,8 @@ class Notes:
     """All that is noted.
 
     alike    : whether every prompt is answered alike, or each in its own way
-    once     : whether a call counts once and only if it is not recorded, as in mode "live"
+    once     : whether a call counts once, as in mode "live"
+    kept     : whether what is recorded or kept costs nothing, as it does there
     kinds    : by "MODEL, KIND, LONGEST"
     stopped  : cells that the stand-in's replies ended, with what was raised
     aside    : seconds that calibrations took
@@ -69,6 +70,7 @@ class Notes:
 
     alike: bool = False
     once: bool = False
+    kept: bool = False
     kinds: dict[str, Kind] = field(default_factory=dict)
     stopped: list[str] = field(default_factory=list)
     aside: float = 0
@@ -97,7 +99,7 @@ class Words:
 
     def __init__(self, texts, calls: Calls, notes: Notes, name: str):
         self._texts, self._calls, self._notes, self._name = texts, calls, notes, name
-        self._recordings = Recordings(calls.chapter) if notes.once else None
+        self._recordings = Recordings(calls.chapter) if notes.kept else None
 
     def __getattr__(self, name: str):
         return getattr(self._texts, name)
@@ -138,10 +140,10 @@ class Words:
 
     def _new(self, kind: Kind, keys: dict) -> list:
         """The calls that would be computed."""
-        if self._recordings is None:
+        if not self._notes.once:
             return list(keys)
         there = {call for call, key in keys.items() if key in self._notes.seen}
-        recorded = self._recordings.get(keys[call] for call in keys if call not in there)
+        recorded = self._recordings.get(keys[call] for call in keys if call not in there) if self._notes.kept else {}
         kind.recorded += len(recorded)
         self._notes.seen |= {*keys.values()}
         return [call for call in keys if call not in there and keys[call] not in recorded]

@@ -55,7 +55,7 @@ def book(tmp_path, monkeypatch):
         parameters.metadata["tags"] = ["parameters"]
         cells = [parameters, *map(nbformat.v4.new_code_cell, codes)]
         nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "notebooks/03_planned.ipynb")
-        notes = stand_in.Notes(once=mode == "live")
+        notes = stand_in.Notes(once=mode != "fresh", kept=mode == "live")
         seen = json.dumps(stand_in.observed("03_planned", {"count": 5}, notes))  # as it goes from process to process
         return foreseen.made(json.loads(seen), mode=mode)
 
@@ -81,6 +81,8 @@ def test_a_live_run_pays_each_call_once_and_none_that_is_recorded(book, tmp_path
     made = book(CHAPTER, mode="live")
     assert made.calls["replies"].tolist() == [3, 6, 0, 0] and made.calls["recorded"].tolist() == [2, 0, 0, 0]
     assert 0 < made.disk < 1e-4 and (tmp_path / "cache/recordings/calls.sqlite").read_bytes() == was
+    empty = book(CHAPTER, mode="empty")  # each call once too, as if none were recorded
+    assert empty.calls["replies"].tolist() == [5, 6, 0, 0] and empty.calls["recorded"].sum() == 0 and empty.disk > made.disk
 
 
 def test_what_replies_decide_is_an_upper_bound_and_marked(book):
