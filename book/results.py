@@ -155,7 +155,7 @@ def chapters_html() -> str:
         bound = "at most " if row["at_most"] else ""
         cells = [row["chapter"], f"{row['prompts']:,}", f"{row['distinct']:,}", f"{row['said']:,}"]
         cells += [f"{bound}{row['minutes']:.0f} min, {row['gigabytes']:.1f} GB"]
-        work = (row["distinct"] - row.get("judging", 0) + row["said"]) / 1e6
+        work = (row["distinct"] - row["judging"] + row["said"]) / 1e6
         cells += [f"{bound}{max(1, round(each['minutes_a_million'] * work))} min, {each['gigabytes']:.0f} GB" for each in plans["profiles"]]
         rows.append(map(escape, cells))
     named = [f"{each['name']} (estimated)" for each in plans["profiles"]]

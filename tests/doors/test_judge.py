@@ -829,7 +829,7 @@ def test_texts_longer_than_the_model_reads_are_cut(nli):
 def test_the_profile_decides_which_judge_it_is(profile):
     assert isinstance(load_judge("quick"), EmbeddedJudge) and isinstance(load_judge("embedded-base"), EmbeddedJudge)
     assert isinstance(load_judge(profile), NliJudge) and isinstance(load_judge(), ReaderJudge)
-    assert not hasattr(load_judge("quick"), "entailment")
+    assert not hasattr(quick := load_judge("quick"), "entailment") and load_judge(quick) is quick
     with pytest.raises(ValueError, match="unknown profile 'embeded'; did you mean 'embedded'"):
         load_judge("embeded")
 

@@ -185,7 +185,7 @@ def test_the_page_shows_what_each_chapter_takes_by_profile(tmp_path, monkeypatch
     row = {"chapter": "01_x", "prompts": 1234, "distinct": 900_000, "said": 100_000, "minutes": 18.2, "gigabytes": 4.12}
     larger = {"name": "laptop", "gigabytes": 3.08, "minutes_a_million": 17.0}
     (tmp_path / "benchmarks").mkdir()
-    rows = [row | {"at_most": False}, row | {"chapter": "02_x", "at_most": True, "judging": 400_000}]
+    rows = [row | {"at_most": False, "judging": 0}, row | {"chapter": "02_x", "at_most": True, "judging": 400_000}]
     stored = {"machine": "One core.", "profiles": [larger], "chapters": rows}
     (tmp_path / "benchmarks/chapters.json").write_text(json.dumps(stored))
     monkeypatch.setattr(results, "ROOT", tmp_path)
