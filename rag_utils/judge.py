@@ -55,7 +55,7 @@ class Judge(ABC):
 
 
 def load_judge(profile: str | profiles.Profile | Judge = "embedded", *, mode: str = "live", chapter: str | None = None) -> Judge:
-    """The profile's judge: an entailment model or a reader of the book, if it names one; else, or for "quick", the quick one; a judge is taken.
+    """The profile's judge: an entailment model or a reader, if it names one; else, or for "quick", the quick one; a judge as it is.
 
     mode, chapter : of a reader that judges, as in `lm.load`
     raises        : ValueError for an unknown profile; JudgeError; WeightsError if the weights cannot be had
