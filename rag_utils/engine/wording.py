@@ -9,8 +9,7 @@ from itertools import pairwise, takewhile
 
 from rag_utils.base import checks
 
-UNITS = "zero one two three four five six seven eight nine "
-UNITS += "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 CARDINAL = {word: value for value, word in enumerate(UNITS.split())}
 CARDINAL |= {word: 10 * ten for ten, word in enumerate(TENS.split(), 2)}
@@ -268,6 +267,7 @@ def polarity(text: str) -> float:
     return -0.5 if DENIAL.search(text) else 0.5
 
 
+@lru_cache(maxsize=1 << 16)
 def _stem(word: str) -> str:
     """The word without the ending of a plural."""
     stem = PLURAL.sub(lambda ending: ending[1] or "y", word)
