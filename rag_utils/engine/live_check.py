@@ -34,17 +34,17 @@ def live_check(texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
     keys = sorted(calls.answered)
     if not keys:
         raise ValueError("no call was answered yet, so there is nothing to check; got 0 calls, want at least 1")
-    chosen = np.random.default_rng(seed).choice(len(keys), size=min(k, len(keys)), replace=False)
-    chosen = [keys[i] for i in sorted(chosen)]
+    chosen = [keys[i] for i in sorted(np.random.default_rng(seed).choice(len(keys), size=min(k, len(keys)), replace=False))]
     prompts, scored, greedy, answers = zip(*(calls.answered[key] for key in chosen), strict=True)
-    contexts = [texts.context(prompt) for prompt in prompts]
     replies = [
         list(answer["tokens"]) if text is None else texts.encode(text, context=False) for text, answer in zip(scored, answers, strict=True)
     ]
     tracked = f"data/recordings/{calls.chapter}.jsonl and " if calls.chapter else ""
     run = f"then `rag-companion run {calls.chapter} --mode live` and `rag-companion seal {calls.chapter}`."
     renew = f"delete {tracked}recordings/calls.sqlite in the cache folder, {run if tracked else 'and run again with --mode live.'}"
-    for batch in decode.score(texts.model, contexts, replies, batch_tokens=texts.batch_tokens):
+    with decode.torch.backends.mkldnn.flags(enabled=False, allow_tf32=None):  # few tokens, not worth the memory of weights laid out anew
+        batches = list(decode.score(texts.model, [*map(texts.context, prompts)], replies, batch_tokens=texts.batch_tokens))
+    for batch in batches:
         for i, log_likelihood, lead in batch:
             recorded = np.array(answers[i]["log_likelihood"])
             off = np.abs(log_likelihood - recorded).max() if len(log_likelihood) == len(recorded) else np.inf

@@ -20,7 +20,7 @@ _laid_out: WeakKeyDictionary = WeakKeyDictionary()  # linear layer -> (version o
 def possible(model) -> bool:
     """Whether this model's products can be had from oneDNN: on a processor, in a precision that torch has there for it."""
     weight, known = next(model.parameters()), torch.ops.mkldnn
-    there = torch.backends.mkldnn.is_available() and hasattr(known, "_linear_pointwise") and weight.device.type == "cpu"
+    there = torch.backends.mkldnn.enabled and hasattr(known, "_linear_pointwise") and weight.device.type == "cpu"
     return there and (weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and known._is_mkldnn_bf16_supported()))
 
 
