@@ -42,7 +42,7 @@ def live_check(texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
     tracked = f"data/recordings/{calls.chapter}.jsonl and " if calls.chapter else ""
     run = f"then `rag-companion run {calls.chapter} --mode live` and `rag-companion seal {calls.chapter}`."
     renew = f"delete {tracked}recordings/calls.sqlite in the cache folder, {run if tracked else 'and run again with --mode live.'}"
-    with decode.torch.backends.mkldnn.flags(enabled=False, allow_tf32=None):  # few tokens, not worth the memory of weights laid out anew
+    with decode.torch.backends.mkldnn.flags(enabled=texts.model.dtype != decode.torch.float32, allow_tf32=None):  # spares a second layout
         batches = list(decode.score(texts.model, [*map(texts.context, prompts)], replies, batch_tokens=texts.batch_tokens))
     for batch in batches:
         for i, log_likelihood, lead in batch:
