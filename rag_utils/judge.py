@@ -122,17 +122,17 @@ def design(questions: Texts, left: Texts, right: Texts, *, encode: retrieve.Enco
     asked = [f"{question.rstrip('?').strip()}?" for question in questions]
     in_context = [[f"{question} {text}" for question, text in zip(asked, side, strict=True)] for side in (left, right)]
     distinct = sorted({*questions, *left, *right, *in_context[0], *in_context[1]}, key=lambda text: (len(text), text))
-    encode = retrieve.remembering(encode)
-    parts = [distinct[start : start + 1024] for start in range(0, len(distinct), 1024)]
-    for part in track(parts, what="embedding answers", total=len(distinct)):
-        encode(part)
+    parts = track([distinct[i : i + 1024] for i in range(0, len(distinct), 1024)], what="embedding answers", total=len(distinct))
+    vectors = np.concatenate([*map(retrieve.remembering(encode), parts)]).astype(float)
+    place = {text: row for row, text in enumerate(distinct)}
 
     def cosine(*sides: Texts) -> np.ndarray:
-        return np.einsum("ij,ij->i", *(encode(side).astype(float) for side in sides))
+        rows = np.array([[place[text] for text in side] for side in sides])
+        return np.concatenate([np.einsum("ij,ij->i", *vectors[part]) for part in np.array_split(rows, 1 + len(left) // 1024, axis=1)])
 
     between, first, second = cosine(left, right), cosine(questions, left), cosine(questions, right)
-    rest = np.sqrt(np.maximum((1 - first**2) * (1 - second**2), 1e-4))
-    return np.column_stack([lexical, cosine(*in_context), np.clip((between - first * second) / rest, -1, 1)])
+    partial = (between - first * second) / np.sqrt(np.maximum((1 - first**2) * (1 - second**2), 1e-4))
+    return np.column_stack([lexical, cosine(*in_context), np.clip(partial, -1, 1)])
 
 
 class EmbeddedJudge(Judge):
