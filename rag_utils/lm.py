@@ -146,7 +146,7 @@ class LanguageModel:
         """Compute k of the calls answered so far again, with the model; RecordingError if one is not reproduced.
 
         A token's log-likelihood under the recorded text may be 0.02 nat off; a greedy reply must be the likeliest at every token where
-        the two best differ by more than 0.01 nat.
+        the two best differ by more than 0.01 nat. In a precision of 16 bits both are 0.25 nat.
         """
         return live_check.live_check(self._texts, self._calls, k, seed=seed)
 

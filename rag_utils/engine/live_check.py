@@ -8,8 +8,8 @@ from rag_utils.base.checks import whole
 from rag_utils.engine.calls import Calls
 from rag_utils.engine.recordings import RecordingError
 
-NEAR = 0.02  # nats per token
-TIED = 0.01  # nats between the two best tokens, below which either may be the greedy one
+NEAR, TIED = 0.02, 0.01  # nats per token; nats between the two best tokens, below which either may be the greedy one
+OF_16_BITS = 0.25  # in place of both in a precision of 16 bits: two steps of bfloat16 between 16 and 32, where logits lie
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,18 @@ class LiveCheck:
     recorded: int
     tokens: int
     greedy: int
+    near: float = NEAR
 
     def __str__(self) -> str:
         replies = f",\n{self.greedy} greedy replies reproduced" if self.greedy else ""
-        return f"{self.calls} of {self.recorded} recorded calls computed again: {self.tokens} tokens within {NEAR} nat each{replies}."
+        return f"{self.calls} of {self.recorded} recorded calls computed again: {self.tokens} tokens within {self.near} nat each{replies}."
 
 
 def live_check(texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
     """Compute k of the answered calls again, chosen by the seed; see `LanguageModel.live_check`. `texts` are the model's `Texts`."""
-    from rag_utils.engine import decode  # torch and transformers take seconds to import
+    import torch  # it and transformers take seconds to import
+
+    from rag_utils.engine import decode
 
     whole("k", k, least=1), whole("seed", seed, least=0)
     keys = sorted(calls.answered)
@@ -42,16 +45,16 @@ def live_check(texts, calls: Calls, k: int, *, seed: int) -> LiveCheck:
     tracked = f"data/recordings/{calls.chapter}.jsonl and " if calls.chapter else ""
     run = f"then `rag-companion run {calls.chapter} --mode live` and `rag-companion seal {calls.chapter}`."
     renew = f"delete {tracked}recordings/calls.sqlite in the cache folder, {run if tracked else 'and run again with --mode live.'}"
-    with decode.torch.backends.mkldnn.flags(enabled=texts.model.dtype != decode.torch.float32, allow_tf32=None):  # spares a second layout
-        batches = list(decode.score(texts.model, [*map(texts.context, prompts)], replies, batch_tokens=texts.batch_tokens))
-    for batch in batches:
-        for i, log_likelihood, lead in batch:
-            recorded = np.array(answers[i]["log_likelihood"])
-            off = np.abs(log_likelihood - recorded).max() if len(log_likelihood) == len(recorded) else np.inf
-            if off > NEAR or (greedy[i] and lead.max() > TIED):
-                raise RecordingError(
-                    f"live check: recorded call {chosen[i]} is no longer what {texts.name} says (largest difference {off:.4f} nat per "
-                    f"token, allowed {NEAR}; a greedy token lies {lead.max():.4f} nat behind, allowed {TIED}). If the change is meant, "
-                    f"{renew}"
-                )
-    return LiveCheck(len(chosen), len(keys), sum(map(len, replies)), sum(greedy))
+    near, tied = (NEAR, TIED) if (exact := texts.model.dtype == torch.float32) else (OF_16_BITS, OF_16_BITS)
+    with torch.backends.mkldnn.flags(enabled=not exact, allow_tf32=None):  # spares a second layout of the weights
+        batches = decode.score(texts.model, [*map(texts.context, prompts)], replies, batch_tokens=texts.batch_tokens)
+        checked = [each for batch in batches for each in batch]
+    for i, log_likelihood, lead in checked:
+        recorded = np.array(answers[i]["log_likelihood"])
+        off = np.abs(log_likelihood - recorded).max() if len(log_likelihood) == len(recorded) else np.inf
+        if off > near or (greedy[i] and lead.max() > tied):
+            raise RecordingError(
+                f"live check: recorded call {chosen[i]} is no longer what {texts.name} says (largest difference {off:.4f} nat per token, "
+                f"allowed {near}; a greedy token lies {lead.max():.4f} nat behind, allowed {tied}). If the change is meant, {renew}"
+            )
+    return LiveCheck(len(chosen), len(keys), sum(map(len, replies)), sum(greedy), near)

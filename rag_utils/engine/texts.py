@@ -58,11 +58,9 @@ class Texts:
         ends = self.model.generation_config.eos_token_id
         ends = {self.tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
 
-        finished = _ending(stop, ends, self._decode)
-
         def compute(chosen: list[int], budget: int):
-            options = {"finished": finished, "temperature": settings["temperature"], "batch_tokens": budget, "count": self.count}
-            return decode.sample(self.model, [encoded[i] for i in chosen], [uniforms[i] for i in chosen], **options)
+            options = {"finished": _ending(stop, ends, self._decode), "temperature": settings["temperature"], "batch_tokens": budget}
+            return decode.sample(self.model, [encoded[i] for i in chosen], [uniforms[i] for i in chosen], **options, count=self.count)
 
         for batch in track(self._within_memory(compute, len(prompts)), what=f"{self.name}, replies", total=len(prompts)):
             self._freed.give_back()
@@ -117,8 +115,7 @@ class Texts:
             text = text[:cut]
             tokens = tokens[: next(m for m in range(len(tokens) + 1) if self._decode(tokens[:m]).startswith(text))]
         length = len(tokens) or 1
-        likelihood = _rounded(reply.log_likelihood[:length])
-        return {"text": text, "tokens": reply.tokens[:length], "log_likelihood": likelihood}
+        return {"text": text, "tokens": reply.tokens[:length], "log_likelihood": _rounded(reply.log_likelihood[:length])}
 
     def _decode(self, tokens) -> str:
         return self.tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)

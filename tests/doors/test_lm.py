@@ -508,6 +508,19 @@ def test_live_check_fails_when_the_model_says_something_else(llama, tmp_path):
         replay.live_check(50)
 
 
+@pytest.mark.parametrize(("dtype", "off", "passes"), [("float32", 0.1, False), ("bfloat16", 0.1, True), ("bfloat16", 0.3, False)])
+def test_live_check_leaves_16_bit_numbers_room_for_their_rounding(llama, dtype, off, passes):
+    reader = lm.load(llama, mode="fresh", dtype=dtype)
+    reader.generate(PROMPTS, n=2, temperature=1.0, max_new_tokens=4)
+    for *_, reply in reader._calls.answered.values():
+        reply["log_likelihood"] = [value - off for value in reply["log_likelihood"]]
+    if passes:
+        assert str(reader.live_check(50)).endswith("within 0.25 nat each.")
+        return
+    with pytest.raises(RecordingError, match="allowed 0.25" if dtype == "bfloat16" else "allowed 0.02"):
+        reader.live_check(50)
+
+
 def test_live_check_fails_when_a_greedy_reply_was_not_the_likeliest(llama, tmp_path):
     live = lm.load(llama, mode="live", chapter="c")
     live.generate(["why?"], max_new_tokens=3, stop=())
