@@ -103,6 +103,15 @@ def test_the_threshold_itself_is_certain():
     assert found.loc[(0.9, "certain"), "value"] == 0.6
 
 
+def test_a_side_that_is_all_wrong_leaves_the_difference_its_width():
+    table = pd.DataFrame({"dense": [0.0] * 130 + [1.0] * 17, "exact_match": [1.0] * 75 + [0.0] * 72})
+    found = tables.sides(table, [0.2], resamples=400).set_index("side")
+    sure, unsure, apart = (found.loc[side] for side in ("certain", "uncertain", "difference"))
+    assert (unsure["value"], unsure["low"]) == (0, 0) and unsure["high"] == pytest.approx(0.195, abs=1e-3)
+    assert apart["low"] == pytest.approx(apart["value"] - math.hypot(sure["value"] - sure["low"], unsure["high"]))
+    assert apart["high"] == pytest.approx(sure["high"])
+
+
 def test_side_by_side_takes_dense_from_one_and_the_rest_from_the_other():
     edited, drawn = ranked(seed=1), ranked(seed=2)
     found = tables.side_by_side(edited, drawn.sample(frac=1, random_state=0))
