@@ -173,9 +173,12 @@ def test_the_likeliest_reply_may_be_asked_with_the_samples(which, request):
 
 
 @pytest.mark.slow
-def test_the_embedded_reader_draws_the_same_in_any_company():
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_embedded_reader_draws_the_same_in_any_company(dtype):
     """Real weights and real prompts: what differs in the last bit changes one sample in a hundred."""
-    profile = profiles.get("embedded")
+    if dtype == "bfloat16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("this processor has no products of bfloat16")
+    profile = profiles.get("embedded").model_copy(update={"dtype": dtype})
     loaded = weights.load(profile)
 
     def replies(prompts, n, budget):
