@@ -153,7 +153,7 @@ def chapters_html() -> str:
     plans, rows = stored("chapters", chapters=[], profiles=[]), []
     for row in plans["chapters"]:
         bound = "at most " if row["at_most"] else ""
-        cells = [row["chapter"], f"{row['prompts']:,}", f"{row['distinct']:,}", f"{row['said']:,}"]
+        cells = [row["chapter"], *(f"{bound}{row[name]:,}" for name in ("prompts", "distinct", "said"))]
         cells += [f"{bound}{row['minutes']:.0f} min, {row['gigabytes']:.1f} GB"]
         work = (row["distinct"] - row["judging"] + row["said"]) / 1e6
         cells += [f"{bound}{max(1, round(each['minutes_a_million'] * work))} min, {each['gigabytes']:.0f} GB" for each in plans["profiles"]]
