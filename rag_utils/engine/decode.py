@@ -13,7 +13,7 @@ import torch
 from rag_utils.engine.attention import whole
 from rag_utils.engine.past import Branches, repeated
 from rag_utils.engine.plain import state_of
-from rag_utils.engine.segments import SLICE, Warp, first_wanted, start, token_scores, visit
+from rag_utils.engine.segments import SLICE, Warp, start, token_scores, visit, what_is_wanted
 from rag_utils.engine.tree import Count, batches, prefix_tree, size
 
 Tokens = list[int]
@@ -72,13 +72,14 @@ def score(
     if not shares_prefixes(model):
         yield from _plain_scores(model, contexts, continuations, batch_tokens, count, warp)
         return
-    texts = [[*context, *continuation] for context, continuation in zip(contexts, continuations, strict=True)]
+    texts = [[*context, *continuation[:-1]] for context, continuation in zip(contexts, continuations, strict=True)]  # the last is not read
     root = prefix_tree(texts, allowance=ALLOWANCE)
     count.distinct += size(prefix_tree(texts))
-    wanted = first_wanted(root, [len(context) for context in contexts])
-    for ended, _, _ in visit(model, start(root), batch_tokens, count, wanted, warp):
-        ways = [(pending.node, np.concatenate(pending.scores, axis=1)) for pending in ended]
-        yield [(i, *way[:, len(contexts[i]) :]) for node, way in ways for i in node.ends]
+    wanted = what_is_wanted(root, [*map(len, contexts)], [continuation[-1] if continuation else 0 for continuation in continuations])
+    for ended, finals, _ in visit(model, start(root), batch_tokens, count, wanted, warp):
+        ends = [(i, one.scores, last) for one, own in zip(ended, finals, strict=True) for i, last in zip(one.node.ends, own, strict=True)]
+        cuts = {i: slice(len(contexts[i]), len(contexts[i]) + len(continuations[i])) for i, _, _ in ends}
+        yield [(i, *np.concatenate([*way, last], axis=1)[:, cuts[i]]) for i, way, last in ends]
 
 
 def _shared(model, prompts, uniforms, batch_tokens: int, count: Count) -> Iterator[tuple]:

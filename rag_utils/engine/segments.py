@@ -59,7 +59,7 @@ def visit(model, waiting: list[Pending], batch_tokens: int, count: Count, wanted
     """Read the segments and all below them, one batch at a time.
 
     yields : (segments that end a text, their keys and values, logits of their last tokens)
-    wanted : per node (by id) the first position whose token is to be scored, and then only the scores are kept; None scores nothing
+    wanted : what to score, as `what_is_wanted` tells it; then yields (segments, scores of what follows each text that ends there, None)
     warp   : what becomes of all logits before tokens are scored by them
     """
     most = (PASS, PASS) if model.device.type == "cpu" else (min(batch_tokens, GPU_PASS), min(batch_tokens, GPU_LOGITS))
@@ -73,11 +73,11 @@ def visit(model, waiting: list[Pending], batch_tokens: int, count: Count, wanted
         below = [
             Pending(child, past, [*pending.scores, first])
             for pending, past, own in zip(chosen, pasts, firsts, strict=True)
-            for child, first in zip(pending.node.children, own, strict=True)
+            for child, first in zip(pending.node.children, own, strict=False)
         ]
         ended = [row for row, pending in enumerate(chosen) if pending.node.ends]
         if ended and wanted is not None:
-            yield [chosen[row] for row in ended], None, None
+            yield [chosen[row] for row in ended], [firsts[row][len(chosen[row].node.children) :] for row in ended], None
         elif ended:
             yield [chosen[row] for row in ended], [pasts[row] for row in ended], logits[ended]
         del logits, pasts, behind
@@ -89,7 +89,7 @@ def _portions(waiting: list[Pending], limits: tuple[int, ...], wanted) -> Iterat
     chosen, last, used = [], [], np.zeros(3)
     for pending in sorted(waiting, key=lambda pending: -pending.node.stop):
         node = pending.node
-        scored = 1 if wanted is None else max(1, node.stop - max(node.start, wanted[id(node)] - 1))
+        scored = 1 if wanted is None else max(1, node.stop - max(node.start, wanted[id(node)][0] - 1))
         cost = np.array([node.stop, len(node.tokens), scored])
         if chosen and (used + cost > limits).any():
             yield chosen, last
@@ -101,30 +101,29 @@ def _portions(waiting: list[Pending], limits: tuple[int, ...], wanted) -> Iterat
         yield chosen, last
 
 
-def first_wanted(root: Node, contexts: Sequence[int]) -> dict[int, int]:
-    """Per node the first position at which some text through it has a token to be scored."""
-    firsts = {}
+def what_is_wanted(root: Node, contexts: Sequence[int], finals: Sequence[int]) -> dict[int, tuple[int, list[int]]]:
+    """Per node (by id) the first position to be scored, and the tokens that may follow: the first of its children, finals of its texts."""
+    wanted = {}
     for node in reversed(list(root.walk())):
-        firsts[id(node)] = min([contexts[i] for i in node.ends] + [firsts[id(child)] for child in node.children])
-    return firsts
+        first = min([contexts[i] for i in node.ends] + [wanted[id(child)][0] for child in node.children])
+        wanted[id(node)] = first, [*(child.tokens[0] for child in node.children), *(finals[i] for i in node.ends)]
+    return wanted
 
 
-def _score(chosen: list[Pending], last: list[int], logits: torch.Tensor, wanted: dict[int, int], warp: Warp | None) -> list[list]:
-    """Note the scores of each segment's tokens behind the first, NaN without logits; return those of what may come first after each."""
+def _score(chosen: list[Pending], last: list[int], logits: torch.Tensor, wanted: dict[int, tuple], warp: Warp | None) -> list[list]:
+    """Note the scores of each segment's tokens behind the first, NaN without logits; return those of what may come after each."""
     rows, tokens, own, stop = [], [], [], 0
     for pending, n in zip(chosen, last, strict=True):
         node, first, stop = pending.node, stop, stop + n
-        needed = any(wanted[id(child)] <= node.stop for child in node.children)
-        heads = [child.tokens[0] for child in node.children] if needed else []
-        own.append((n - 1, len(heads)))
-        rows += [*range(first, stop - 1), *[stop - 1] * len(heads)]
-        tokens += node.tokens[len(node.tokens) - n + 1 :] + heads
+        own.append((n - 1, len(follow := wanted[id(node)][1])))
+        rows += [*range(first, stop - 1), *[stop - 1] * len(follow)]
+        tokens += node.tokens[len(node.tokens) - n + 1 :] + follow
     values, firsts, at = token_scores(logits, rows, tokens, warp), [], 0
-    for pending, (known, heads) in zip(chosen, own, strict=True):
+    for pending, (known, follow) in zip(chosen, own, strict=True):
         before = len(pending.node.tokens) - 1 - known
         pending.scores.append(np.pad(values[:, at : at + known], ((0, 0), (before, 0)), constant_values=np.nan))
-        at += known + heads
-        firsts.append(np.split(values[:, at - heads : at], heads, axis=1) if heads else [UNKNOWN] * len(pending.node.children))
+        at += known + follow
+        firsts.append(np.split(values[:, at - follow : at], follow, axis=1))
     return firsts
 
 

@@ -288,11 +288,19 @@ def test_what_is_shared_is_read_once(reader):
     before, whole = reader.count.computed, sum(len(reader.tokenizer(context).input_ids) for context in contexts)
     values = reader.log_likelihood(contexts, [" a reply"] * 6)
     computed = reader.count.computed - before
-    distinct = size(prefix_tree([reader.tokenizer(context + " a reply").input_ids for context in contexts]))
+    distinct = size(prefix_tree([reader.tokenizer(context + " a reply").input_ids[:-1] for context in contexts]))
     assert distinct <= computed <= 1.05 * distinct < 0.75 * whole
     for context, found in zip(contexts, values, strict=True):
         tokens = reader.tokenizer(" a reply").input_ids
         assert found == pytest.approx(forward_log_likelihood(reader, context, tokens), abs=1e-4)
+
+
+def test_a_token_after_which_nothing_is_scored_is_not_read(reader):
+    """Two words that may follow one text, as a judge asks: the text is read once, and neither word. Nor is one that follows nothing."""
+    before, text = reader.count.computed, "is it so?"
+    both = reader.log_likelihood([text, text, ""], ["y", "n", "n"])
+    assert reader.count.computed - before == len(reader.tokenizer(text).input_ids) + 1
+    assert both[:2] == [pytest.approx(forward_log_likelihood(reader, text, reader.tokenizer(word).input_ids), abs=1e-4) for word in "yn"]
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
