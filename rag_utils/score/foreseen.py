@@ -85,6 +85,7 @@ def plan(chapter: str, given: dict | None = None, *, mode: str = "live", clock: 
 def made(seen: dict, *, mode: str) -> Plan:
     """The plan that follows from what `stand_in.observed` returned."""
     rows, size = {}, 0.0
+    guessed = any(kind.get("guessed") for how in ("each", "alike") for kind in seen[how].values())
     for name in dict.fromkeys([*seen["each"], *seen["alike"]]):
         each, alike = (seen[how].get(name, {}) for how in ("each", "alike"))
         more = max((each, alike), key=lambda kind: kind.get("distinct", 0) + kind.get("said", 0))
@@ -92,7 +93,7 @@ def made(seen: dict, *, mode: str) -> Plan:
         row["minutes"] = (more["distinct"] * more["reading"] + more["said"] * more["saying"]) / 60
         pairs = [(each.get(count, 0), alike.get(count, 0)) for count in ("prompts", "replies")]
         judged = "judgements" in name  # of words that all differ, where a reader repeats itself
-        row |= {"recorded": more["recorded"], "at_most": judged or any(abs(a - b) > DIFFERS * max(a, b) for a, b in pairs)}
+        row |= {"recorded": more["recorded"], "at_most": (judged and guessed) or any(abs(a - b) > DIFFERS * max(a, b) for a, b in pairs)}
         rows[name] = row
         size += more["size"] * (more["replies"] or (0 if judged else more["prompts"]))
     rows[PAGE] = dict.fromkeys(COUNTS, 0) | {"minutes": seen["page"] / 60, "recorded": 0, "at_most": False}

@@ -42,6 +42,7 @@ class Kind:
     tokens: int = 0  # read in full
     distinct: int = 0  # read once where prompts begin alike
     said: float = 0  # tokens of replies
+    guessed: int = 0  # replies that nobody knows, and that the stand-in made up
     recorded: int = 0  # calls that are recorded already, and not counted
     reading: float = 0  # seconds a token that is read; for the judge a pair
     saying: float = 0  # seconds a token that is said
@@ -81,7 +82,7 @@ class Notes:
         """Begin to count anew, what was tried stays known; from now on every prompt is answered alike."""
         self.alike, self.seen, self.stopped = True, set(), []
         for kind in self.kinds.values():
-            kind.prompts = kind.replies = kind.tokens = kind.distinct = kind.recorded = 0
+            kind.prompts = kind.replies = kind.tokens = kind.distinct = kind.guessed = kind.recorded = 0
             kind.said = 0.0
 
     def kind(self, *names) -> Kind:
@@ -95,11 +96,12 @@ class Notes:
 
 
 class Words:
-    """Takes the place of a model's `Texts`: notes what is asked, tries some calls of each kind, and replies with words of no meaning."""
+    """Takes the place of a model's `Texts`: notes what is asked, tries some calls of each kind, and replies with what is recorded or, where
+    nothing is, with words of no meaning."""
 
     def __init__(self, texts, calls: Calls, notes: Notes, name: str):
         self._texts, self._calls, self._notes, self._name = texts, calls, notes, name
-        self._recordings = Recordings(calls.chapter) if notes.kept else None
+        self._recordings = Recordings(calls.chapter)
 
     def __getattr__(self, name: str):
         return getattr(self._texts, name)
@@ -109,44 +111,48 @@ class Words:
         steps, drawn = settings["max_new_tokens"], SAMPLES if settings["temperature"] else REPLIES
         kind = self._notes.kind(self._name, drawn, steps)
         keys = {call: self._calls.reply_key(*call, settings) for call in calls}
-        new = self._new(kind, keys)
+        known = self._recordings.get(keys.values())
+        new = self._new(kind, keys, known)
         prompts = list(dict.fromkeys(prompt for prompt, _ in new))
         encoded = [self._texts.encode(prompt) for prompt in prompts]
         if new and kind.is_to_be_tried(sum(map(len, encoded))):  # what is recorded is not computed, here as in a run
             self._try_replies(kind, prompts, max(sample or 0 for _, sample in new) + 1, settings)
         self._count(kind, encoded)
         kind.replies += len(new)
-        kind.said += kind.length * len(new)
+        kind.said += sum(len(known[keys[call]]["tokens"]) if keys[call] in known else kind.length for call in new)
+        kind.guessed += sum(keys[call] not in known for call in new)
         like = {(prompt, sample): sample and int(sample * kind.variety) for prompt, sample in calls}
         keyed = [(call, self._calls.reply_key(call[0], sample, settings)) for call, sample in like.items()]
-        yield [(call, self._reply(kind, key, settings)) for call, key in keyed]
+        yield [(call, known.get(keys[call]) or self._reply(kind, key, settings)) for call, key in keyed]
 
     def score(self, calls: Sequence[tuple[str, str]]) -> Iterator[list[tuple]]:
         """As `Texts.score`."""
         kind = self._notes.kind(self._name, LIKELIHOODS, 0)
         keys = {(a, b): self._key(operation="log_likelihood", context=a, continuation=b) for a, b in calls}
-        new = self._new(kind, keys)
+        known = self._recordings.get(keys.values())
+        new = self._new(kind, keys, known)
         encoded = [self._joined(*pair) for pair in new]
         if new and kind.is_to_be_tried(sum(map(len, encoded))):
             self._try_scores(kind, new)
         self._count(kind, encoded)
         lengths = [len(self._texts.encode(continuation, context=False)) for _, continuation in calls]
         yield [
-            (pair, {"log_likelihood": self._likelihoods(keys[pair], n)}) for pair, n in zip(calls, lengths, strict=True)
+            (pair, known.get(keys[pair]) or {"log_likelihood": self._likelihoods(keys[pair], n)})
+            for pair, n in zip(calls, lengths, strict=True)
         ]
 
     def _key(self, **call) -> str:
         return call_key(model=self._calls.fingerprint, **call)
 
-    def _new(self, kind: Kind, keys: dict) -> list:
+    def _new(self, kind: Kind, keys: dict, known: dict) -> list:
         """The calls that would be computed."""
         if not self._notes.once:
             return list(keys)
-        there = {call for call, key in keys.items() if key in self._notes.seen}
-        recorded = self._recordings.get(keys[call] for call in keys if call not in there) if self._notes.kept else {}
+        new = {call: key for call, key in keys.items() if key not in self._notes.seen}
+        recorded = {call for call, key in new.items() if key in known} if self._notes.kept else {}
         kind.recorded += len(recorded)
         self._notes.seen |= {*keys.values()}
-        return [call for call in keys if call not in there and keys[call] not in recorded]
+        return [call for call in new if call not in recorded]
 
     @staticmethod
     def _count(kind: Kind, encoded: list[list[int]]) -> None:
@@ -155,7 +161,7 @@ class Words:
         kind.distinct += size(prefix_tree(encoded)) if encoded else 0
 
     def _joined(self, context: str, continuation: str) -> list[int]:
-        return [*self._texts.context(context), *self._texts.encode(continuation, context=False)]
+        return [*self._texts.context(context), *self._texts.encode(continuation, context=False)[:-1]]  # the last is scored and not read
 
     def _reply(self, kind: Kind, key: str, settings: dict) -> dict:
         length = min(settings["max_new_tokens"], max(1, round(kind.length)))

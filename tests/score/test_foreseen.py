@@ -98,6 +98,21 @@ def test_what_replies_decide_is_an_upper_bound_and_marked(book):
     assert "at most" in str(made) and "at most" not in str(book(CHAPTER))
 
 
+def test_what_is_recorded_is_what_the_stand_in_replies(book, tmp_path):
+    """Then nothing is left to guess, nor to bound: what replies decide is what it was."""
+    live, how = lm.load(str(tmp_path / "reader"), mode="live"), {"max_new_tokens": 4, "stop": ()}
+    greedy = [reply.text for [reply] in live.generate([f"question {i}?" for i in range(5)], **how)]
+    some = book(CHAPTER, DECIDED, JUDGED, mode="empty").calls
+    assert some.loc["EmbeddedJudge, judgements, 0", "at_most"]  # the samples are not known
+    live.generate(["one", "two"], n=3, temperature=1.0, **how)
+    live.generate(["only if replies differ"], max_new_tokens=9, stop=())
+    live.close()
+    every = book(CHAPTER, DECIDED, JUDGED, mode="empty").calls
+    assert not every["at_most"].any() and every["recorded"].sum() == 0
+    assert len(set(greedy)) > 1 and every.loc["reader, replies, 9", "replies"] == 1
+    assert every["replies"].tolist()[:2] == [5, 6] and every["said"].tolist()[:2] == [20, 24]
+
+
 def test_a_cell_that_words_without_meaning_stop_is_named_and_the_others_are_asked(book):
     made = book("1 / 0", CHAPTER)
     assert made.stopped == ("cell 2: ZeroDivisionError: division by zero",) and made.calls["replies"].iloc[0] == 10
