@@ -77,7 +77,7 @@ def score(
     count.distinct += size(prefix_tree(texts))
     wanted = what_is_wanted(root, [*map(len, contexts)], [continuation[-1] if continuation else 0 for continuation in continuations])
     for ended, finals, _ in visit(model, start(root), batch_tokens, count, wanted, warp):
-        ends = [(i, one.scores, last) for one, own in zip(ended, finals, strict=True) for i, last in zip(one.node.ends, own, strict=True)]
+        ends = [(i, end.scores, last) for end, own in zip(ended, finals, strict=True) for i, last in zip(end.node.ends, own, strict=True)]
         cuts = {i: slice(len(contexts[i]), len(contexts[i]) + len(continuations[i])) for i, _, _ in ends}
         yield [(i, *np.concatenate([*way, last], axis=1)[:, cuts[i]]) for i, way, last in ends]
 
