@@ -153,13 +153,13 @@ def chapters_html() -> str:
     plans, rows = stored("chapters", chapters=[], profiles=[]), []
     for row in plans["chapters"]:
         bound = "at most " if row["at_most"] else ""
-        cells = [row["chapter"], *(f"{bound}{row[name]:,}" for name in ("prompts", "distinct", "said"))]
+        cells = [row["chapter"], *(f"{bound}{row[name]:,}" for name in ("prompts", "distinct", "judging", "said"))]
         cells += [f"{bound}{row['minutes']:.0f} min, {row['gigabytes']:.1f} GB"]
         work = (row["distinct"] - row["judging"] + row["said"]) / 1e6
         cells += [f"{bound}{max(1, round(each['minutes_a_million'] * work))} min, {each['gigabytes']:.0f} GB" for each in plans["profiles"]]
         rows.append(map(escape, cells))
     named = [f"{each['name']} (estimated)" for each in plans["profiles"]]
-    head = ("chapter", "prompts", "tokens read", "tokens said", "embedded (planned)", *named)
+    head = ("chapter", "prompts", "tokens read", "of these to judge", "tokens said", "embedded (planned)", *named)
     return f"<p>{escape(plans['machine'])}</p>" + table(head, rows)
 
 
