@@ -217,7 +217,8 @@ class Words:
 
 
 class Opinions:
-    """Take the place of the judges' methods: two texts mean the same if they have the same words; pairs are counted and some are tried."""
+    """Take the place of the judges' methods: two texts mean the same if they have the same words, but of texts that somebody said the quick
+    judge tells; pairs are counted and some are tried."""
 
     def __init__(self, notes: Notes):
         self._notes = notes
@@ -226,12 +227,18 @@ class Opinions:
 
     def equivalent(self, own: judge.Judge, questions, left, right) -> np.ndarray:
         """As `Judge.equivalent`."""
-        pairs = {(q, *sorted(pair)) for q, *pair in zip(questions, left, right, strict=True) if pair[0] != pair[1]}
+        triples = list(zip(questions, left, right, strict=True))
+        pairs, said = {(q, *sorted(pair)) for q, *pair in triples if pair[0] != pair[1]}, []
         if isinstance(own, judge.EmbeddedJudge):  # as it is, but that it keeps no embedding of these words
             embed, how = retrieve.sentence_model().encode, {"normalize_embeddings": True, "show_progress_bar": False}
             own = judge.EmbeddedJudge(own.coefficients, encode=lambda texts: embed(list(texts), **how))
+            said = [row for row, (_, a, b) in enumerate(triples) if MARK not in a and MARK not in b]
         self._note(own, pairs, self._equivalent[type(own)])
-        return np.array([float(sorted(a.split()) == sorted(b.split())) for a, b in zip(left, right, strict=True)])
+        verdicts = np.array([float(sorted(a.split()) == sorted(b.split())) for _, a, b in triples])
+        if said:
+            with self._notes.calibrating():
+                verdicts[said] = self._equivalent[type(own)](own, *map(list, zip(*(triples[row] for row in said), strict=True)))
+        return verdicts
 
     def entailment(self, own: judge.Judge, questions, premises, hypotheses) -> np.ndarray:
         """As `NliJudge.entailment`."""

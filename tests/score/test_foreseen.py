@@ -126,6 +126,15 @@ def test_the_judge_is_counted_and_embeds_nothing_that_is_kept(book, tmp_path):
     assert not (tmp_path / "cache" / "embeddings.sqlite").exists()
 
 
+def test_texts_that_somebody_said_are_judged_and_made_up_ones_compared():
+    notes, questions = stand_in.Notes(), ["who wrote Hamlet"] * 3
+    left = ["Shakespeare", "Marlowe", f"{stand_in.MARK} the"]
+    right = ["It was William Shakespeare", "Shakespeare", f"the {stand_in.MARK}"]
+    verdicts = stand_in.Opinions(notes).equivalent(judge.EmbeddedJudge(), questions, left, right)
+    assert (verdicts > judge.THRESHOLD).tolist() == [True, False, True] and 0 < verdicts[1] < verdicts[0] < 1 == verdicts[2]
+    assert notes.kinds["EmbeddedJudge, judgements, 0"].prompts == 3
+
+
 def test_a_reader_that_judges_is_counted_apart(book, tmp_path, monkeypatch):
     small = Profile(name="small", reader=str(tmp_path / "reader"), judge="small")
     monkeypatch.setitem(PROFILES, "small", small)
