@@ -109,6 +109,11 @@ def table(head: tuple[str, ...], rows: Iterable[Iterable[str]], kind: str = "cla
     return f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
 
 
+def breakable(text: str) -> str:
+    """As HTML, with a place for a new line behind each underscore: a table of long names fits its column."""
+    return escape(text).replace("_", "_<wbr>")
+
+
 def inventory_html() -> str:
     titles, rows = {paper.lower(): paper for paper in PAPERS.values()}, []
     for path in sorted((ROOT / "data/published").glob("*_items.csv")):
@@ -143,7 +148,7 @@ def plans_html() -> str:
         cells += [f"{planned['prompts']:,}", f"{planned['distinct']:,}", f"{bound}{planned['minutes']:.1f}"]
         cells += [f"{real['minutes']:.1f}" if real else "not run", f"{planned['gigabytes']:.1f}"]
         cells += [f"{real['gigabytes']:.1f}" if real else "not run"]
-        rows.append(map(escape, cells))
+        rows.append(map(breakable, cells))
     head = ("chapter", "profile", "how", "prompts", "tokens read", "minutes, estimated", "minutes, measured")
     return f"<p>{escape(plans['machine'])}</p>" + table((*head, "GB, estimated", "GB, measured"), rows)
 
@@ -152,12 +157,12 @@ def chapters_html() -> str:
     """What each chapter asks for from nothing, and by profile how long that takes and what memory the weights need."""
     plans, rows = stored("chapters", chapters=[], profiles=[]), []
     for row in plans["chapters"]:
-        bound = "at most " if row["at_most"] else ""
-        cells = [row["chapter"], *(f"{bound}{row[name]:,}" for name in ("prompts", "distinct", "judging", "said"))]
-        cells += [f"{bound}{row['minutes']:.0f} min, {row['gigabytes']:.1f} GB"]
+        cells = [f"{row['chapter']}{', at most' if row['at_most'] else ''}"]
+        cells += [f"{row[name]:,}" for name in ("prompts", "distinct", "judging", "said")]
+        cells += [f"{row['minutes']:.0f} min, {row['gigabytes']:.1f} GB"]
         work = (row["distinct"] - row["judging"] + row["said"]) / 1e6
-        cells += [f"{bound}{max(1, round(each['minutes_a_million'] * work))} min, {each['gigabytes']:.0f} GB" for each in plans["profiles"]]
-        rows.append(map(escape, cells))
+        cells += [f"{max(1, round(each['minutes_a_million'] * work))} min, {each['gigabytes']:.0f} GB" for each in plans["profiles"]]
+        rows.append(map(breakable, cells))
     named = [f"{each['name']} (estimated)" for each in plans["profiles"]]
     head = ("chapter", "prompts", "tokens read", "of these to judge", "tokens said", "embedded (planned)", *named)
     return f"<p>{escape(plans['machine'])}</p>" + table(head, rows)
