@@ -104,8 +104,7 @@ class LanguageModel:
         n, steps = checks.whole("n", n, least=1), checks.whole("max_new_tokens", max_new_tokens, least=1)
         temperature = checks.number("temperature", temperature, low=0)
         seed = checks.whole("seed", seed, least=0, most=LARGEST_SEED)
-        settings = {"temperature": temperature, "max_new_tokens": steps, "stop": stop}
-        settings["seed"] = seed if temperature else None
+        settings = {"temperature": temperature, "max_new_tokens": steps, "stop": stop, "seed": seed if temperature else None}
         drawn = [*range(n), *[None] * greedy] if temperature else [0] * (n + greedy)
         replies = self._calls.generated(prompts, drawn, settings, lambda calls: self._texts.generate(calls, settings))
         return [[Generation.of(replies[prompt, sample]) for sample in drawn] for prompt in prompts]

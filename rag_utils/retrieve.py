@@ -256,10 +256,9 @@ def hard_negatives(questions: Sequence[Question], pool: Pool, *, k: int = 1, sho
         chosen[question.id] = tuple(islice(without, k))
     few = [name for name, kept in chosen.items() if len(kept) < k]
     if few and short == "raise":
-        fewest = min(map(len, chosen.values()))
         wanted = f"fewer than k={k} passages that are neither gold nor hold an answer"
         mend = 'lower k, give a larger pool, or pass short="keep"'
-        said = f"fewest: {fewest}; first: {', '.join(few[:3])}"
+        said = f"fewest: {min(map(len, chosen.values()))}; first: {', '.join(few[:3])}"
         raise ValueError(f"{len(few)} of {len(chosen)} questions have {wanted} ({said}); {mend}")
     return chosen
 

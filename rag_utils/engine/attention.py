@@ -76,15 +76,12 @@ def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length
     groups, query = len(keys), query * scaling
     attended = []
     for first in range(0, n, PLACES):
-        part = query[:, first : first + PLACES]
-        places = part.shape[1]
-        known = length - n + first  # keys that all of these places see
-        width = whole(known + places)
-        later = _later(places, width - known, keys.device)
+        places, known = min(PLACES, n - first), length - n + first  # known: keys that all of these places see
+        asked, width = query[:, first : first + places].reshape(groups, -1, size), whole(known + places)
         seen = []
-        for asked, own_keys, own_values in zip(part.reshape(groups, -1, size), keys[:, :width], values[:, :width], strict=True):
-            scores = product(asked, own_keys.mT)
-            scores[:, known:].unflatten(0, (-1, places)).masked_fill_(later, -torch.inf)
+        for own, own_keys, own_values in zip(asked, keys[:, :width], values[:, :width], strict=True):
+            scores = product(own, own_keys.mT)
+            scores[:, known:].unflatten(0, (-1, places)).masked_fill_(_later(places, width - known, keys.device), -torch.inf)
             seen.append(weighted(torch.softmax(scores, dim=-1), own_values))
         attended.append(torch.cat(seen).view(heads, places, size))
     return torch.cat(attended, dim=1)

@@ -110,8 +110,7 @@ class Texts:
         """What is kept of a reply: the text before the stop string and the tokens that it is made of."""
         tokens = reply.tokens[:-1] if stop and reply.tokens[-1] in ends else reply.tokens
         text = self._decode(tokens)
-        cut = _first_stop(text, stop)
-        if cut is not None:
+        if (cut := _first_stop(text, stop)) is not None:
             text = text[:cut]
             tokens = tokens[: next(m for m in range(len(tokens) + 1) if self._decode(tokens[:m]).startswith(text))]
         length = len(tokens) or 1

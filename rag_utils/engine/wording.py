@@ -16,8 +16,7 @@ CARDINAL |= {word: 10 * ten for ten, word in enumerate(TENS.split(), 2)}
 IRREGULAR = dict(one="first", two="second", three="third", five="fifth", eight="eighth", nine="ninth", twelve="twelfth")
 ORDINAL = {IRREGULAR.get(word, re.sub("y$", "ie", word) + "th"): value for word, value in CARDINAL.items()}
 SCALE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-YEAR = "january february march april may june july august september october november december"
-MONTHS = YEAR.split()
+MONTHS = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
 SHORT_MONTHS = {month[:3]: month for month in MONTHS if month not in ("march", "may")} | {"sept": "september"}
 MEASURES = {  # unit -> (base unit, factor, offset)
     **dict.fromkeys(("m", "metre", "meter"), ("metre", 1, 0)),

@@ -142,9 +142,8 @@ def seal(chapter: str, *, say=print) -> None:
 def _execute(chapter: str, given: dict, scratch: Path) -> None:
     import papermill
 
-    terminal = terminal_name()
     settings = {"PYTHONHASHSEED": "0", "JUPYTER_PLATFORM_DIRS": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    settings |= {TERMINAL: terminal} if terminal else {"TQDM_DISABLE": "1"}
+    settings |= {TERMINAL: terminal} if (terminal := terminal_name()) else {"TQDM_DISABLE": "1"}
     settings |= {profiles.OWN: str(own)} if (own := profiles.own_file()).exists() else {}  # a kernel works in another folder
     for name in ("papermill", "asyncio"):  # they log what is raised, and the end of a kernel that Ctrl-C stopped
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -156,12 +155,10 @@ def _execute(chapter: str, given: dict, scratch: Path) -> None:
             papermill.execute_notebook(*names_of, given, kernel_name="python3", cwd=str(BOOK), **quiet)
     except papermill.PapermillExecutionError as error:
         said = f"{chapter}, cell {error.exec_count}: {error.ename}: {error.evalue}"
-        words = [f"{name}={value}" for name, value in given.items() if name != "mode"]
-        if words:
+        if words := [f"{name}={value}" for name, value in given.items() if name != "mode"]:
             said = f"{said.removesuffix('.')}. Given: {', '.join(words)}"
         if error.ename in UNCOMPUTED and given.get("mode", "replay") == "replay":
-            own = [part for word in words for part in ("-p", word)]
-            command = ["rag-companion", "run", chapter, "--mode", "live", *own]
+            command = ["rag-companion", "run", chapter, "--mode", "live", *(part for word in words for part in ("-p", word))]
             said = f"{said.removesuffix('.')}. To compute it: {shlex.join(command)}"
         raise ChapterError(said) from error
 
