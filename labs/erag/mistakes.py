@@ -332,6 +332,8 @@ MISTAKES = [
     ),
     ("kendall", "<= for <", of_counts(lambda c, d, tx, ty, both: (c - d + tx + ty) / (c + d + tx + ty))),
     ("kendall", "is in Tx and Ty", of_counts(lambda c, d, tx, ty, both: (c - d) / below(c, d, tx + both, ty + both))),
+    ("kendall", "tied in both is in Tx;", of_counts(lambda c, d, tx, ty, both: (c - d) / below(c, d, tx + both, ty))),
+    ("kendall", "tied in both is in Ty;", of_counts(lambda c, d, tx, ty, both: (c - d) / below(c, d, tx, ty + both))),
     ("kendall", "Tx is missing", of_counts(lambda c, d, tx, ty, both: (c - d) / below(c, d, 0, ty))),
     ("kendall", "Ty is missing", of_counts(lambda c, d, tx, ty, both: (c - d) / below(c, d, tx, 0))),
     ("kendall", "an absolute value", lambda x, y: abs(lab.kendall(x, y))),

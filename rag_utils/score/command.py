@@ -20,7 +20,7 @@ class Options:
     """What the command takes."""
 
     run: Annotated[Path | None, typer.Argument(help="JSON lines, a TREC run, ragas or Ragnarök records.")] = None
-    questions: Annotated[Path | None, typer.Option(help="BEIR's queries.jsonl, with answers where known.")] = None
+    questions: Annotated[Path | None, typer.Option(help="BEIR's queries.jsonl, with a list `answers` in each line.")] = None
     passages: Annotated[Path | None, typer.Option(help="BEIR's corpus.jsonl, for a TREC run.")] = None
     measures: Annotated[str, typer.Option(help="Of seper, seper-hard, seper-shares, erag, dense, ecorag, moi.")] = "seper,erag"
     reader: Annotated[str, typer.Option(help="A profile, a folder of weights, or the address of a server.")] = "embedded"
@@ -43,7 +43,7 @@ class Options:
 
         records, problems = gather(run, questions=self.questions, passages=self.passages)
         if problems and not (self.skip_bad and records):
-            raise BadInput(problems)
+            raise BadInput(problems, good=len(records))
         if problems:
             _say(f"{run}: {len(problems)} found wrong and left out, {len(records)} questions stay")
         return records
@@ -72,6 +72,9 @@ def score(**given) -> None:
         return
     records = options.read(options.run)
     _say(f"{len(records)} questions, {sum(len(record.passages[: options.top]) for record in records)} passages")
+    if without := sum(not record.answers for record in records):
+        need = "seper, erag and ecorag say nothing of them: give each a list `answers`, in the run or in --questions"
+        _say(f"{without} of {len(records)} questions have no right answers; {need}")
     if options.plan and options.workers != 1:
         raise ValueError("a plan is tried in one process; leave --workers out")
     if options.plan:
@@ -82,24 +85,26 @@ def score(**given) -> None:
 
 def _measure(options: Options, records: list) -> None:
     from rag_utils.score import report
-    from rag_utils.score.paired import both, changed, compare
-    from rag_utils.score.scores import Scores, run
+    from rag_utils.score.paired import changed, compare
+    from rag_utils.score.scores import run
 
-    folder = options.out or Path(f"{options.run.stem}_scores")
-    is_saved = options.against is not None and options.against.is_dir()
-    other = Scores.load(options.against) if is_saved else None
-    rivals = options.read(options.against) if options.against is not None and other is None else None
-    asking = options.asking("live")
+    folder, other, asking = options.out or Path(f"{options.run.stem}_scores"), _other(options, records), options.asking("live")
     scores = run(records, mode="live", **asking)
+    if (folder / "settings.json").exists():
+        _say(f"{folder}: what was measured there before is replaced")
     scores.save(folder)
+    (folder / "against.json").unlink(missing_ok=True)  # of a comparison that was there before
     typer.echo(_table(scores.summary()))
-    if options.against is not None:
-        if rivals is not None:
-            other = run(rivals, mode="live", **asking)
+    if few := report.few(len(records)):
+        _say(few)
+    if other is not None:
+        if isinstance(other, list):
+            other = run(other, mode="live", **asking)
             other.save(folder / "against")
-        both(scores, other)
         differences = compare(scores, other)
-        typer.echo(f"\n{options.run.name} minus {options.against.name}")
+        same_name = options.run.name == options.against.name
+        names = [str(path) if same_name else path.name for path in (options.run, options.against)]
+        typer.echo(f"\n{names[0]} minus {names[1]}")
         typer.echo(_table(differences))
         if differs := differences.attrs["differs"]:
             _say(f"the two runs were not measured alike: {', '.join(differs)}")
@@ -107,15 +112,33 @@ def _measure(options: Options, records: list) -> None:
         first = next((name for name in changes if name.startswith("SePer") and "list" in name), "right with list")
         if first in changes:
             typer.echo(f"\nquestions that changed most: {first}\n{_table(changes[first].head(SHOWN))}")
-        report.write(scores, folder / "report.html", against=differences, other=options.against.name, changes=changes)
+        report.write(scores, folder / "report.html", against=differences, other=names[1], changes=changes)
         _write(folder / "against.json", differences)
     typer.echo(f"\n{folder / 'report.html'}")
+
+
+def _other(options: Options, records: list):
+    """The run to compare with: Scores that were saved, records to be measured, or None; other questions are refused before all work."""
+    from rag_utils.score.paired import same_questions
+    from rag_utils.score.scores import Scores
+
+    if options.against is None:
+        return None
+    if options.against.is_dir():
+        other = Scores.load(options.against)
+        asked = dict(zip(other.questions["id"], other.questions["question"], strict=True))
+    else:
+        other = options.read(options.against)
+        asked = {record.id: record.question for record in other}
+    same_questions({record.id: record.question for record in records}, asked)
+    return other
 
 
 def _print_plan(options: Options, records: list) -> None:
     from rag_utils.score.plan import plan
 
-    lists = [records, *([options.read(options.against)] if options.against and options.against.is_file() else [])]
+    other = _other(options, records)
+    lists = [records, *([other] if isinstance(other, list) else [])]
     asking, minutes, gigabytes = options.asking("fresh"), 0.0, 0.0
     for each in lists:
         planned = plan(each, **asking)

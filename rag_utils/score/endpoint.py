@@ -420,6 +420,7 @@ class Endpoint:
             except httpx.HTTPError as error:
                 kind, said, wait = Unanswered, f"{type(error).__name__}, {str(error) or 'no more is known'}", None
                 tries = TRIES_LATE if isinstance(error, httpx.TimeoutException) else TRIES
+                said += "; is the server running, and is this its address?" if isinstance(error, httpx.ConnectError) else ""
             else:
                 tries = TRIES
                 if status < 300:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from rag_utils.base import checks
+from rag_utils.engine import profiles
 from rag_utils.page import chapters
 
 MODES = ("live", "fresh", "empty")
@@ -74,6 +75,7 @@ def plan(chapter: str, given: dict | None = None, *, mode: str = "live", clock: 
     chapters.prepare()
     words = [chapter, json.dumps(given), mode, checks.one_of("clock", clock, ("perf_counter", "process_time"))]
     settings = {"MPLBACKEND": "Agg", "TQDM_DISABLE": "1", "PYTHONHASHSEED": "0"}
+    settings |= {profiles.OWN: str(own)} if (own := profiles.own_file()).exists() else {}  # the process works in another folder
     command = [sys.executable, "-m", "experiments.planned", *words]
     done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True)
     if done.returncode:

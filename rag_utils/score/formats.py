@@ -27,13 +27,14 @@ Row = tuple[Where, dict]
 
 
 class BadInput(ValueError):
-    """What is wrong in the files of a run, all of it in `.problems`; the message names the first twenty."""
+    """What is wrong in the files of a run, all of it in `.problems`; the message names the first twenty. good : records without fault."""
 
-    def __init__(self, problems: Sequence[str]):
+    def __init__(self, problems: Sequence[str], *, good: int = 0):
         self.problems = list(problems)
         more = len(self.problems) - SHOWN
         rest = [f"... and {more} more"] if more > 0 else []
-        mend = "; nothing was computed. Mend this, or leave bad lines out with --skip-bad (skip_bad=True)"
+        skip = f", or leave it out with --skip-bad (skip_bad=True): {good} are right" if good else ""
+        mend = f"; nothing was computed. Mend this{skip}"
         super().__init__("\n  ".join([f"{len(self.problems)} found wrong{mend}:", *self.problems[:SHOWN], *rest]))
 
 
@@ -93,7 +94,7 @@ def read(run, *, questions=None, passages=None, skip_bad: bool = False) -> list[
     """
     records, problems = gather(run, questions=questions, passages=passages)
     if problems and not (skip_bad and records):
-        raise BadInput(problems)
+        raise BadInput(problems, good=len(records))
     return records
 
 
@@ -159,10 +160,10 @@ def _lines(path: Path, problems: list[str]) -> Iterator[tuple[Where, str]]:
 
 
 def _parsed(texts: Iterable[tuple[Where, str]], path: Path, problems: list[str]) -> Iterator[Row]:
-    """(where, object) of JSON lines, or of the items of one JSON list."""
+    """(where, object) of JSON lines, or of the items of one JSON list, which begins in the first line."""
     texts = iter(texts)
-    for where, text in texts:
-        if text.lstrip().startswith("["):
+    for number, (where, text) in enumerate(texts):
+        if not number and text.lstrip().startswith("["):
             whole = _json(str(path), text + "".join(rest for _, rest in texts), problems)
             values = [(f"{path}, item {number}", value) for number, value in enumerate(whole or (), 1)]
         else:
@@ -250,9 +251,9 @@ def _records(rows: Sequence[Row], kind: tuple, problems: list[str]) -> list[Reco
         problems += [f"{where}, field passages.{place}.id: the same as passages.{first}.id" for place, first in twice]
         if record.id in seen:
             problems.append(f"{where}, field id: the same as in {seen[record.id][0]}")
-        elif not twice:
-            seen[record.id] = where, record
-    return [record for _, record in seen.values()]
+        else:
+            seen[record.id] = where, None if twice else record
+    return [record for _, record in seen.values() if record is not None]
 
 
 def _twice(ids: Sequence[str]) -> list[tuple[int, int]]:

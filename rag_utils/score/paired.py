@@ -1,5 +1,7 @@
 """Two runs on the same questions: the paired difference of every number, how sure it is, and which questions it comes from."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -16,7 +18,8 @@ def compare(a: Scores, b: Scores) -> pd.DataFrame:
 
     returns : index name; columns a and b (means), value (of a - b), low, high (95 %), p_value, p_holm (adjusted for all rows), smallest
               (the mean difference that n such pairs would show four times in five, p < 0.05) and n. Fewer than two pairs: empty but
-              for n. What one run only was measured by is left out. `.attrs["differs"]` names the settings that are not those of both
+              for n. What one run only was measured by is left out. `.attrs["differs"]` names what is not the same for both: settings, and
+              the answers of how many questions
     raises  : ValueError if the questions are not the same, or nothing was measured of both
     source  : `stats.paired_difference`; smallest: the power of the paired t test
     """
@@ -27,7 +30,10 @@ def compare(a: Scores, b: Scores) -> pd.DataFrame:
     table.insert(6, "p_holm", np.nan)
     if known.any():
         table.loc[known, "p_holm"] = stats.holm(table.loc[known, "p_value"])
+    answers = [each.questions.set_index("id")["answers"].fillna("") for each in (a, b)]
+    others = int((answers[0] != answers[1][answers[0].index]).sum())
     table.attrs["differs"] = [name for name in SAME if a.settings.get(name) != b.settings.get(name)]
+    table.attrs["differs"] += [f"answers of {others} questions"] if others else []
     return table
 
 
@@ -43,15 +49,22 @@ def changed(a: Scores, b: Scores, name: str, *, most: int = 10) -> pd.DataFrame:
 
 def both(a: Scores, b: Scores) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`per_question` of both, the rows in the order of a and the columns that both have; raises as `compare`."""
-    asked = [dict(zip(each.questions["id"], each.questions["question"], strict=True)) for each in (a, b)]
-    only = [[name for name, text in own.items() if other.get(name) != text] for own, other in (asked, asked[::-1])]
+    same_questions(*(dict(zip(each.questions["id"], each.questions["question"], strict=True)) for each in (a, b)))
+    left, right = per_question(a), per_question(b)
+    names = [name for name in left if name in right]
+    return left[names], right.loc[left.index, names]
+
+
+def same_questions(a: Mapping[str, str], b: Mapping[str, str]) -> None:
+    """ValueError if the questions of two runs, id -> question, are not the same."""
+    only = [[name for name in own if name not in other] for own, other in ((a, b), (b, a))]
     if any(only):
         counts = f"{len(only[0])} of the first and {len(only[1])} of the second are not in the other one"
         first = next(name for names in only for name in names)
         raise ValueError(f"two runs must be on the same questions; {counts}, the first is {first!r}")
-    left, right = per_question(a), per_question(b)
-    names = [name for name in left if name in right]
-    return left[names], right.loc[left.index, names]
+    if changed_texts := [name for name in a if a[name] != b[name]]:
+        counts = f"{len(changed_texts)} of {len(a)} have the id of another question in the second run"
+        raise ValueError(f"two runs must be on the same questions; {counts}, the first is {changed_texts[0]!r}")
 
 
 def _row(left: pd.Series, right: pd.Series) -> dict:

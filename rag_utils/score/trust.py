@@ -30,7 +30,7 @@ def read_labels(path: str | Path, *, skip_bad: bool = False) -> list[Labelled]:
     """JSON lines {"question", "answers" or "answer", "response", "right": true or false}; BadInput, a ValueError, as `formats.read`."""
     labels, problems = rows_of(Labelled, Path(path), alone={"answer": "answers"})
     if problems and not (skip_bad and labels):
-        raise BadInput(problems)
+        raise BadInput(problems, good=len(labels))
     return labels
 
 

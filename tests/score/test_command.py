@@ -63,9 +63,23 @@ def test_two_runs_are_compared(here, folder, tmp_path):
     assert kept["right with list"]["n"] == 5 and "p_value" in kept["eRAG AP"]
     again = invoke(here, *how, "--against", tmp_path / "out" / "against", "--out", tmp_path / "again")
     assert json.loads((tmp_path / "again" / "against.json").read_text()) == kept and again.exit_code == 0
-    tiny_run.lines(other, turned[:3])
-    with pytest.raises(ValueError, match="must be on the same questions; 2 of the first and 0 of the second"):
-        invoke(here, *how, "--against", other, "--out", tmp_path / "out")
+    alone = invoke(here, *how, "--out", tmp_path / "out")
+    assert "what was measured there before is replaced" in alone.stderr and "Only 5 questions" in alone.stderr
+    assert not (tmp_path / "out" / "against.json").exists()
+
+
+def test_other_questions_stop_it_before_a_reader_is_loaded(here, tmp_path):
+    other = tiny_run.lines(tmp_path / "other.jsonl", tiny_run.rows()[:3])
+    for planned in ((), ("--plan",)):
+        with pytest.raises(ValueError, match="must be on the same questions; 2 of the first and 0 of the second"):
+            invoke(here, "--reader", "nowhere", "--against", other, *planned)
+
+
+def test_questions_without_answers_are_counted(here, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "_measure", lambda options, records: None)
+    rows = [row | {"answers": []} if place < 2 else row for place, row in enumerate(tiny_run.rows())]
+    assert "2 of 5 questions have no right answers" in invoke(tiny_run.lines(tmp_path / "few.jsonl", rows)).stderr
+    assert "no right answers" not in invoke(tiny_run.lines(tmp_path / "all.jsonl", rows[2:])).stderr
 
 
 def test_bad_lines_stop_it_before_a_reader_is_loaded(here, monkeypatch):

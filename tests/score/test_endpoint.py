@@ -382,7 +382,7 @@ def test_nobody_there_is_one_sentence():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(EndpointError, match=r"/v1/models gave no answer in 6 attempts; the last: ConnectError"):
+        with pytest.raises(EndpointError, match=r"/v1/models gave no answer in 6 attempts; the last: ConnectError.*is the server running"):
             Endpoint(address, pause=0.001)
 
 

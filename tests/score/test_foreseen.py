@@ -187,6 +187,15 @@ def test_what_cannot_be_planned_is_said_in_a_sentence(words, said, tmp_path):
     assert done.returncode == 1 and f"rag-companion: {said}" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_ones_own_profiles_are_known_to_a_plan(tmp_path, monkeypatch):
+    """They lie in the folder where the command is given, and the chapter is planned in another one."""
+    (tmp_path / "profiles.toml").write_text(f'[mine]\nreader = "{tiny.llama(tmp_path / "reader").reader}"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAG_COMPANION_CACHE", str(tmp_path / "cache"))
+    told = str(foreseen.plan("11_reader", {"profile": "mine"}))
+    assert "unknown profile" not in told
+
+
 def test_the_page_shows_every_run_and_marks_what_was_not_measured(tmp_path, monkeypatch):
     planned = {"prompts": 1234, "distinct": 5678, "minutes": 2.34, "gigabytes": 1.96, "at_most": True}
     run = {"chapter": "01_x", "profile": "mine", "mode": "live", "parameters": {"questions": 40}, "planned": planned}

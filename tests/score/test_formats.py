@@ -204,6 +204,27 @@ def test_all_is_said_in_one_go_the_first_twenty_and_a_count(put):
     assert len(said) == 22 and "line 2, field question" in said[1]
 
 
+def test_leaving_lines_out_is_advised_only_where_others_stay(put, tmp_path):
+    for path, advised in ((put(lines(GOOD) + "nonsense\n"), True), (tmp_path / "none.jsonl", False), (put("{}\n", "bad"), False)):
+        with pytest.raises(BadInput) as caught:
+            read(path)
+        assert ("--skip-bad" in str(caught.value)) is advised
+
+
+def test_only_the_first_line_may_begin_a_list(put):
+    content = lines(GOOD) + "[1, 2]\n" + lines(GOOD | {"id": "q2"})
+    with pytest.raises(BadInput, match="line 2: wanted an object with named fields, got list"):
+        read(put(content))
+    assert [record.id for record in read(put(content), skip_bad=True)] == ["q1", "q2"]
+
+
+def test_an_id_that_comes_again_is_named_also_after_another_fault(put):
+    twice = GOOD | {"passages": GOOD["passages"] * 2}
+    with pytest.raises(BadInput) as caught:
+        read(put(lines(twice, GOOD)))
+    assert [problem.partition("field ")[2].partition(":")[0] for problem in caught.value.problems][-1] == "id"
+
+
 def test_bad_lines_are_left_out_on_request(put):
     content = lines(GOOD) + "nonsense\n" + lines(GOOD | {"id": "q2"}, GOOD | {"id": "q3", "answers": "x"})
     assert [record.id for record in read(put(content), skip_bad=True)] == ["q1", "q2"]

@@ -73,14 +73,19 @@ def test_only_pairs_that_both_have_count():
 def test_other_questions_are_refused_by_name():
     other = scored([(0.2, 0.4)] * 3, [1, 1, 0], texts={"q0": "q0", "q1": "another text", "q9": "q9"})
     with pytest.raises(
-        ValueError, match=r"3 of the first and 2 of the second are not in the other one, the first is 'q1'"
+        ValueError, match=r"2 of the first and 1 of the second are not in the other one, the first is 'q2'"
     ):
+        compare(A, other)
+    other = scored([(0.2, 0.4)] * 4, [1, 1, 0, 0], texts={"q0": "q0", "q1": "another text", "q2": "q2", "q3": "q3"})
+    with pytest.raises(ValueError, match=r"1 of 4 have the id of another question in the second run, the first is 'q1'"):
         compare(A, other)
 
 
 def test_what_was_not_alike_is_named():
     other = Scores(B.passages, B.questions, B.settings | {"reader": "s", "top": 5})
     assert compare(A, other).attrs["differs"] == ["reader", "top"]
+    questions = A.questions.assign(answers=["another", *A.questions["answers"][1:]])
+    assert compare(A, Scores(A.passages, questions, A.settings)).attrs["differs"] == ["answers of 1 questions"]
 
 
 def test_measures_of_one_run_only_are_left_out():

@@ -8,6 +8,7 @@ import pytest
 import tiny_scores
 from browser import BROWSER
 
+from rag_utils import stats
 from rag_utils.score import drawn, report
 from rag_utils.score.paired import changed, compare
 from rag_utils.score.scores import Scores
@@ -27,6 +28,15 @@ def compared(questions=12) -> dict:
 
 
 # --- what stands in it -----------------------------------------------------------------------------
+
+
+def test_a_small_run_says_that_its_intervals_are_too_narrow():
+    assert "Only 10 questions: 95 % intervals from so few are too narrow" in report.page(tiny_scores.scores(10))
+    assert "too narrow" not in report.page(tiny_scores.scores(11))
+    rng = np.random.default_rng(0)
+    for n, said in ((2, 0.50), (5, 0.86), (10, 0.91)):
+        drawn_means = [stats.mean_interval(rng.normal(size=n), resamples=400, rng=0) for _ in range(400)]
+        assert np.mean([each.low <= 0 <= each.high for each in drawn_means]) == pytest.approx(said, abs=0.06)
 
 
 def test_the_first_view_says_the_means_in_words():

@@ -67,6 +67,8 @@ def test_kendall_with_ties_of_both():
         equation=f"{TAU}: C = 5, D = 0, Tx = 1, Ty = 3, and a pair that is tied in both counts nowhere",
         mistakes={
             "the pair tied in both is in Tx and Ty; it counts nowhere": 5 / np.sqrt(7 * 9),
+            "the pair tied in both is in Tx; it counts nowhere": 5 / np.sqrt(7 * 8),
+            "the pair tied in both is in Ty; it counts nowhere": 5 / np.sqrt(6 * 9),
             "the pair tied in both was counted as ordered alike": 6 / np.sqrt(7 * 9),
             "divided by all pairs, which is tau-a: Tx and Ty are in one factor each": 5 / 10,
             "ties left out altogether, which is gamma: Tx and Ty each stay in one factor": 1.0,
