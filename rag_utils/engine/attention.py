@@ -14,7 +14,7 @@ import torch
 from torch.nn.functional import pad
 from transformers import AttentionInterface, AttentionMaskInterface
 
-from rag_utils.engine.products import fast_products, times
+from rag_utils.engine.products import fast_products
 
 OWN = "rag_companion"  # the name under which transformers finds our attention
 ROWS = 4  # the rows of a product are padded to a multiple of it
@@ -56,15 +56,16 @@ def padded(tensor: torch.Tensor, multiple: int = KEYS) -> torch.Tensor:
 
 def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """left (..., m, k) times right (..., k, n), n a multiple of KEYS."""
-    return times(padded(left, ROWS), right)[..., : left.shape[-2], :]
+    return (padded(left, ROWS) @ right)[..., : left.shape[-2], :]
 
 
 def weighted(weights: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """weights (..., m, n) times values (..., n, size), summed part by part; n a multiple of KEYS."""
-    rows, sums = padded(weights, ROWS), None
-    for columns, part in zip(rows.split(PART, dim=-1), values.split(PART, dim=-2), strict=True):
-        sums = times(columns, part, onto=sums)
-    return sums[..., : weights.shape[-2], :]
+    """weights (batch, m, n) times values (batch, n, size), summed part by part; n a multiple of KEYS."""
+    rows = padded(weights, ROWS)
+    sums = rows[..., :PART] @ values[:, :PART]
+    for first in range(PART, values.shape[1], PART):
+        sums.baddbmm_(rows[..., first : first + PART], values[:, first : first + PART])
+    return sums[:, : weights.shape[1]]
 
 
 def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length: int, scaling: float) -> torch.Tensor:
@@ -76,14 +77,14 @@ def causal(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, length
     groups, query = len(keys), query * scaling
     attended = []
     for first in range(0, n, PLACES):
-        places, known = min(PLACES, n - first), length - n + first  # known: keys that all of these places see
-        asked, width = query[:, first : first + places].reshape(groups, -1, size), whole(known + places)
-        seen = []
-        for own, own_keys, own_values in zip(asked, keys[:, :width], values[:, :width], strict=True):
-            scores = product(own, own_keys.mT)
-            scores[:, known:].unflatten(0, (-1, places)).masked_fill_(_later(places, width - known, keys.device), -torch.inf)
-            seen.append(weighted(torch.softmax(scores, dim=-1), own_values))
-        attended.append(torch.cat(seen).view(heads, places, size))
+        part = query[:, first : first + PLACES]
+        places = part.shape[1]
+        known = length - n + first  # keys that all of these places see
+        width, rows = whole(known + places), heads // groups * places
+        scores = padded(part.reshape(groups, rows, size), ROWS) @ keys[:, :width].mT
+        scores[:, :rows, known:].unflatten(1, (-1, places)).masked_fill_(_later(places, width - known, keys.device), -torch.inf)
+        weights = torch.softmax(scores, dim=-1)
+        attended.append(weighted(weights, values[:, :width])[:, :rows].reshape(heads, places, size))
     return torch.cat(attended, dim=1)
 
 

@@ -17,11 +17,11 @@ os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")  # of 1,024 shape
 _laid_out: WeakKeyDictionary = WeakKeyDictionary()  # linear layer -> (version of its weight, its parts for oneDNN)
 
 
-def possible(matrix: torch.Tensor) -> bool:
-    """Whether its products can be had from oneDNN: on a processor, in a precision that torch has there for it."""
-    known = torch.ops.mkldnn
-    there = torch.backends.mkldnn.enabled and hasattr(known, "_linear_pointwise") and matrix.device.type == "cpu"
-    return there and (matrix.dtype == torch.float32 or (matrix.dtype == torch.bfloat16 and known._is_mkldnn_bf16_supported()))
+def possible(model) -> bool:
+    """Whether this model's products can be had from oneDNN: on a processor, in a precision that torch has there for it."""
+    weight, known = next(model.parameters()), torch.ops.mkldnn
+    there = torch.backends.mkldnn.enabled and hasattr(known, "_linear_pointwise") and weight.device.type == "cpu"
+    return there and (weight.dtype == torch.float32 or (weight.dtype == torch.bfloat16 and known._is_mkldnn_bf16_supported()))
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def fast_products(model):
 
     The weights are laid out for it at the first use, and again if they were changed: their size of memory once more.
     """
-    modules = list(model.modules()) if possible(next(model.parameters())) else []
+    modules = list(model.modules()) if possible(model) else []
     changed = {m: partial(_product, m.bias, _parts(m)) for m in modules if type(m) is torch.nn.Linear}
     changed |= {m: partial(_in_slices, m.forward) for m in modules if type(m).__name__.endswith("MLP")}
     for module, forward in changed.items():
@@ -65,11 +65,3 @@ def _product(bias, parts: list[torch.Tensor], inputs: torch.Tensor) -> torch.Ten
     for columns, part in zip(others, parts[1:], strict=True):
         result = multiply.binary(columns, result, part, None, "add")
     return result
-
-
-def times(left: torch.Tensor, right: torch.Tensor, onto: torch.Tensor | None = None) -> torch.Tensor:
-    """left (..., m, k) times right (..., k, n), added to `onto` if it is given; one product by oneDNN, where that is possible."""
-    if left.dim() > 2 or not possible(left):
-        return left @ right if onto is None else (onto.baddbmm_ if left.dim() > 2 else onto.addmm_)(left, right)
-    multiply = torch.ops.mkldnn._linear_pointwise
-    return multiply(left, right.mT, None, "none", [], "") if onto is None else multiply.binary(left, onto, right.mT, None, "add")
