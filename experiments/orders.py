@@ -14,6 +14,7 @@ from rag_utils.data import Question
 from rag_utils.measures.moi import CYCLIC, Shown, candidates
 from rag_utils.page import report
 from rag_utils.retrieve import Run
+from rag_utils.score import enough
 
 AVERAGE, ORACLE, VOTES = "average order", "oracle", "self-consistency"
 Tables = Mapping[str, pd.DataFrame]  # metric -> as `by_way`
@@ -119,10 +120,11 @@ def not_dominated(cost: Sequence[float], quality: Sequence[float]) -> list[bool]
     return [not any(c <= a and q >= b and (c, q) != (a, b) for c, q in points) for a, b in points]
 
 
-def claims(gaps: Gaps, published: Mapping[str, str | None], *, unparsed: int | None = None) -> pd.DataFrame:
+def claims(gaps: Gaps, published: Mapping, *, needs: Mapping | tuple = (), unparsed: int | None = None) -> pd.DataFrame:
     """Differences that the paper says are above 0, in points, beside what it prints; ValueError if the titles differ.
 
     published : title -> what is printed; None: no verdict. Verdicts stand on p values adjusted by Holm for the rows that have one
+    needs     : title -> (gap that is to be shown, paired differences, questions that there are), for `enough.attainable`
     unparsed  : empty replies behind the table, None if no reply had to be read
     """
     if odd := set(gaps) ^ set(published):
@@ -131,6 +133,7 @@ def claims(gaps: Gaps, published: Mapping[str, str | None], *, unparsed: int | N
     how, rows = {"direction": "+", "same_model": False, "same_data": False}, []
     for title, gap in {**gaps, **told}.items():
         verdict = report.claim_verdict(gap, **how) if title in told else None
+        verdict = enough.attainable(verdict, *needs[title]) if title in needs else verdict
         shown = {"published": published[title], "verdict": verdict, "unparsed": unparsed, "scale": 100, "digits": 1}
         rows.append(report.Comparison(title, estimate=gap, **shown))
     return report.comparison_table(rows)

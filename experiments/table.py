@@ -100,8 +100,7 @@ def measured(wanted: Kept, *, mode: str, **few) -> Kept:
         raise TableError(f"the text of {', '.join(changed)} is no longer the one of {wanted.settings[changed[0]]}")
     result = _experiment(wanted.function)(mode=mode, **settings, **few)
     rows, facts = result if isinstance(result, tuple) else (result, {})
-    rows = parsed(text_of(wanted.function, rows))
-    return Kept(rows, wanted.function, wanted.settings, _plain("fact", facts))
+    return Kept(parsed(text_of(wanted.function, rows)), wanted.function, wanted.settings, _plain("fact", facts))
 
 
 def takes_few(function: str) -> bool:

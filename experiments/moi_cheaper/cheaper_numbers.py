@@ -198,8 +198,7 @@ def hotpotqa(*, mode, profiles, prompt, questions, orders, max_new_tokens, few=N
     said = said.drop(columns="reply").merge(rows.drop(columns="order"), on=["id", "condition"], how="left")
     price = tokens_read(readers["reader"], asked, shown, sets, prompt=template).rename(columns={"condition": "set"})
     said = said.assign(set=said["condition"].map(set_of)).merge(price, on=["id", "set"], how="left")
-    facts = asking.facts(**readers) | {"questions": len(asked), **benchmarks.source("hotpotqa")}
-    return said.drop(columns="set"), facts
+    return said.drop(columns="set"), asking.facts(**readers) | {"questions": len(asked), **benchmarks.source("hotpotqa")}
 
 
 def verdicts() -> pd.DataFrame:

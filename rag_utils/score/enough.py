@@ -4,10 +4,11 @@ from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 from statsmodels.stats.power import TTestPower
 
 from rag_utils.base import checks
-from rag_utils.page.report import Verdict, filled
+from rag_utils.page.report import Verdict, filled, ordered
 
 POWER, LEVEL = 0.8, 0.05
 NOT_TESTABLE = "not testable here"
@@ -36,6 +37,27 @@ def questions_needed(differences, gap: float, *, power: float = POWER, level: fl
     if TTestPower().power(nobs=2, **few) >= power:
         return 2
     return int(np.ceil(TTestPower().solve_power(power=power, **few)))
+
+
+def questions_by_width(estimate, gap: float, *, questions: int) -> int:
+    """The same for a statistic that is no mean, told by the interval that so many questions left: four times as many halve it.
+
+    estimate  : .low and .high of a 95 % interval, for a difference of two correlations, say
+    gap       : in its unit, not 0; its sign plays no part
+    questions : behind the interval; where a question has several rows, questions and not rows
+    raises    : ValueError for anything else
+    source    : the power of the normal test, two-sided, 0.8 at 0.05
+
+    >>> from types import SimpleNamespace
+    >>> questions_by_width(SimpleNamespace(value=0.1, low=-0.1, high=0.3), 0.2, questions=50)
+    103
+    """
+    _, low, high = ordered(estimate.value, estimate.low, estimate.high, of="estimate.")
+    gap, questions = checks.number("gap", gap), checks.whole("questions", questions, least=1)
+    if not gap:
+        raise ValueError("wanted a gap other than 0, got 0")
+    half_widths = (norm.ppf(1 - LEVEL / 2) + norm.ppf(POWER)) / norm.ppf(1 - LEVEL / 2)
+    return max(2, int(np.ceil(questions * (half_widths * (high - low) / 2 / gap) ** 2)))
 
 
 def smallest_effect(differences) -> float:

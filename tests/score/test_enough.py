@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from rag_utils import stats
 from rag_utils.page.report import VERDICTS, Verdict
 from rag_utils.score import questions_needed
-from rag_utils.score.enough import NOT_TESTABLE, attainable, planned, smallest_effect
+from rag_utils.score.enough import NOT_TESTABLE, attainable, planned, questions_by_width, smallest_effect
 
 SPREAD = np.random.default_rng(0).normal(size=20)
 
@@ -34,6 +35,16 @@ def test_as_many_questions_as_are_said_show_the_gap_and_one_in_ten_fewer_do_not(
         drawn = np.random.default_rng(1).normal(gap, SPREAD.std(ddof=1), size=(20_000, n))
         assert np.mean(scipy_stats.ttest_1samp(drawn, 0, axis=1).pvalue < 0.05) >= 0.79
     assert questions_needed([0, 1e-9], 1) == 2
+
+
+def test_the_width_of_an_interval_tells_as_many_as_the_differences_behind_it():
+    many = np.random.default_rng(2).normal(size=400)
+    interval = stats.mean_interval(many, rng=0)
+    assert questions_by_width(interval, 0.2, questions=400) == pytest.approx(questions_needed(many, 0.2), rel=0.1)
+    assert questions_by_width(interval, -0.1, questions=400) == pytest.approx(4 * questions_by_width(interval, 0.2, questions=400), abs=4)
+    for odd in ({"gap": 0, "questions": 9}, {"gap": 0.1, "questions": 0}):
+        with pytest.raises(ValueError, match=r"gap|questions"):
+            questions_by_width(interval, **odd)
 
 
 @pytest.mark.parametrize(("differences", "gap", "how"), [([1, 1], 0.1, {}), ([0, 1], 0, {}), ([1], 1, {}), ([0, 1], 1, {"power": 1})])
