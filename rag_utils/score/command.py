@@ -119,18 +119,18 @@ def _measure(options: Options, records: list) -> None:
 
 def _other(options: Options, records: list):
     """The run to compare with: Scores that were saved, records to be measured, or None; other questions are refused before all work."""
-    from rag_utils.score.paired import same_questions
+    from rag_utils.score.paired import asked, same_questions
     from rag_utils.score.scores import Scores
 
     if options.against is None:
         return None
     if options.against.is_dir():
         other = Scores.load(options.against)
-        asked = dict(zip(other.questions["id"], other.questions["question"], strict=True))
+        theirs = asked(other)
     else:
         other = options.read(options.against)
-        asked = {record.id: record.question for record in other}
-    same_questions({record.id: record.question for record in records}, asked)
+        theirs = {record.id: record.question for record in other}
+    same_questions({record.id: record.question for record in records}, theirs)
     return other
 
 

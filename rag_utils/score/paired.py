@@ -49,10 +49,15 @@ def changed(a: Scores, b: Scores, name: str, *, most: int = 10) -> pd.DataFrame:
 
 def both(a: Scores, b: Scores) -> tuple[pd.DataFrame, pd.DataFrame]:
     """`per_question` of both, the rows in the order of a and the columns that both have; raises as `compare`."""
-    same_questions(*(dict(zip(each.questions["id"], each.questions["question"], strict=True)) for each in (a, b)))
+    same_questions(asked(a), asked(b))
     left, right = per_question(a), per_question(b)
     names = [name for name in left if name in right]
     return left[names], right.loc[left.index, names]
+
+
+def asked(scores: Scores) -> dict[str, str]:
+    """The questions of a measured run, id -> question."""
+    return dict(zip(scores.questions["id"], scores.questions["question"], strict=True))
 
 
 def same_questions(a: Mapping[str, str], b: Mapping[str, str]) -> None:

@@ -20,10 +20,7 @@ HERE = 2  # column of the card
 def cells(path: Path) -> list[tuple[str, str, set, list]]:
     """(kind, source, tags, outputs) of each cell."""
     read = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return [
-        (cell["cell_type"], "".join(cell["source"]), {*cell["metadata"].get("tags", [])}, cell.get("outputs", []))
-        for cell in read
-    ]
+    return [(cell["cell_type"], "".join(cell["source"]), {*cell["metadata"].get("tags", [])}, cell.get("outputs", [])) for cell in read]
 
 
 def words(text: str) -> int:
@@ -55,9 +52,7 @@ def met(path: Path) -> dict:
             pictures = [1 for one in seen if "image/png" in one.get("data", {}) or DRAWN.search(html_of(one))]
             tables = [html for one in seen if "<table" in (html := html_of(one))]
             page["tables"] += len(tables)
-            rows = [
-                len(re.findall("<t[dh]", row)) for html in tables for row in re.findall("<tr.*?</tr>", html, re.DOTALL)
-            ]
+            rows = [len(re.findall("<t[dh]", row)) for html in tables for row in re.findall("<tr.*?</tr>", html, re.DOTALL)]
         page["columns"] = max([page["columns"], *rows])
         if pictures and page["first"] is None:
             page["first"] = page["words"]
@@ -75,27 +70,47 @@ def test_an_essay_is_short_and_drawn(path):
 
 def card(path: Path) -> list[list[str]]:
     """The rows of an essay's card, without its head."""
-    said = [
-        "".join(one["data"]["text/plain"]) for *_, outputs in cells(path) for one in outputs if "claims" in html_of(one)
-    ]
+    said = ["".join(one["data"]["text/plain"]) for *_, outputs in cells(path) for one in outputs if "claims" in html_of(one)]
     [text] = [text for text in said if text.startswith("the paper's claim")]
     return [row.split(" | ") for row in text.splitlines()[1:]]
 
 
+def printed(path: Path) -> str:
+    """What the cells of a page put out, as text."""
+    outputs = [one for *_, each in cells(path) for one in each]
+    texts = ("".join(one.get("text", "")) + "".join(one.get("data", {}).get("text/plain", "")) + html_of(one) for one in outputs)
+    return " ".join(texts)
+
+
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_the_numbers_of_a_card_stand_in_its_record(path):
-    outputs = [one for *_, each in cells(path) for one in each]
-    text = " ".join(
-        "".join(one.get("text", "")) + "".join(one.get("data", {}).get("text/plain", "")) + html_of(one)
-        for one in outputs
-    )
-    recorded = {float(number) for number in NUMBER.findall(text)}
+    recorded = {float(number) for number in NUMBER.findall(printed(path))}
     rounded = {digits: {round(number, digits) for number in recorded} for digits in range(4)}
     for row in card(ROOT / "book" / path.name):
         for number in NUMBER.findall(row[HERE].split(", n = ")[0]):
             digits = len(number.partition(".")[2])
             shares = {round(100 * one, digits) for one in recorded} if digits < 2 else set()
             assert float(number) in rounded[digits] | shares, f"{row[0]}: {number} is not in the record"
+
+
+THREE, FOUR, SIX = "record/03_erag_kendall", "record/04_dense_thresholds", "record/06_ecorag_ablations"
+BORROWED = [  # a page, its words on what another page has, that page, how it prints the number, and what is taken from it
+    ("09_five_lenses", r"in chapter 3 of ten: (0\.\d\d)", THREE, r"BM25 .*\n +provenance +(0\.\d+) \[.*", 0.0),
+    ("09_five_lenses", r"all other words: (0\.\d\d)", FOUR, r"companion edits +240 +\S+ +(0\.\d\d) \[", 0.5),
+    ("04_dense_thresholds", r"not settled \(p = (0\.\d+), corr", FOUR, r"NQ +\S+ \[.*?\], 100 +(0\.\d+) +undecided", 0.0),
+    ("06_ecorag_ablations", r"kept and read, there (a twenty-second)", SIX, r"(one in 22)\n", None),
+    ("10_costs", r"a hundred and (a twenty-second) there", SIX, r"(one in 22)\n", None),
+    (THREE, r"those against the judge, (10) of the corpus's 19", THREE, r"19 of 29 .*, (10) of them of the", 0.0),
+]
+
+
+@pytest.mark.parametrize(("page", "words_there", "source", "number", "less"), BORROWED)
+def test_a_number_of_another_page_is_the_one_that_stands_there(page, words_there, source, number, less):
+    prose = "".join(text for _, text, *_ in cells(ROOT / f"book/{page}.ipynb"))
+    said, stands = re.search(words_there, prose), re.search(number, printed(ROOT / f"book/{source}.ipynb"))
+    assert said and stands
+    if less is not None:
+        assert float(said[1]) == round(float(stands[1]) - less, len(said[1].partition(".")[2]))
 
 
 def test_what_is_counted(tmp_path):
