@@ -79,7 +79,8 @@ def annotate(questions, documents, references, *, generate, score, prompt=questi
         checks.function(name, function)
     rows = zip(questions, documents, strict=True)
     pairs = list(dict.fromkeys((question, document) for question, own in rows for document in own))
-    replies = generate([prompt(question, document) for question, document in pairs]) if pairs else []
+    prompts = checks.texts("what prompt returns", [prompt(question, document) for question, document in pairs], least=0)
+    replies = generate(prompts) if pairs else []
     replies = checks.listed("what generate returns", replies, least=0)
     checks.same_length(replies=replies, prompts=pairs)
     reply_to, labels = dict(zip(pairs, replies, strict=True)), []

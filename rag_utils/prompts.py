@@ -44,10 +44,11 @@ class Prompt:
             if isinstance(documents, str) or not documents:
                 mend = "without documents take a prompt whose name begins with 'closed' or that has no slot for them"
                 raise ValueError(f"documents must be a list of at least one string, got {documents!r:.20}; {mend}")
+            documents = checks.texts("documents", documents)
             slots["documents"] = "\n".join(f"Document: {' '.join(document.split())}" for document in documents)
         if set(slots) != set(self.slots):
             raise ValueError(f"prompt {self.name!r} has the slots {sorted(self.slots)}, got values for {sorted(slots)}")
-        return string.Template(self.template).substitute(slots)
+        return string.Template(self.template).substitute({name: checks.text(f"slot {name!r}", value) for name, value in slots.items()})
 
 
 def names() -> list[str]:

@@ -40,7 +40,8 @@ def cluster(entails, *, join="earliest"):
 def sample_weights(log_likelihood, *, weighting="likelihood"):
     """The weight of each sample.
 
-    log_likelihood : (N,) nats; -inf is a sample that cannot happen. A constant added to all of them changes nothing
+    log_likelihood : (N,) nats; -inf is a sample that cannot happen. A constant added to all of them changes nothing, so that a wrong sign
+                     is not seen: likelihoods, or surprises above 0, give other weights without an error
     weighting      : "likelihood": the softmax of log_likelihood over the samples; "frequency": 1/N each
     returns        : (N,) float, 0 .. 1, sum 1
     raises         : ValueError if not one-dimensional, empty, NaN or +inf, if the name is unknown, and for "likelihood" if all are -inf

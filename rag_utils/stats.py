@@ -167,7 +167,7 @@ def statistic_interval(statistic, *columns, groups=None, resamples=RESAMPLES, rn
 def paired_difference(a, b, *, groups=None, resamples=RESAMPLES, permutations=PERMUTATIONS, rng=0):
     """The mean of a - b over the same rows, with its bootstrap interval and the p value of a sign-flip test.
 
-    a, b    : (n,) numbers, row i of both about the same item, n >= 2
+    a, b    : (n,) numbers, row i of both about the same item by its place (an index is not looked at), n >= 2
     returns : Difference; p: how often a random swap of a and b, by whole questions, gives a mean at least as far from
               0. All swaps are enumerated where at most 12 rows (questions) differ; else p = (1 + count) / (1 +
               permutations). With no difference anywhere p is 1 and the interval [0, 0]; `proportion_interval(0, n)`

@@ -12,6 +12,7 @@ from itertools import product
 import numpy as np
 
 from rag_utils import dense, seper, uncertainty
+from rag_utils.base import checks
 from rag_utils.data import Passage, Question
 from rag_utils.judge import THRESHOLD, Judge
 from rag_utils.lm import Generation, LanguageModel, word_log_likelihoods
@@ -55,7 +56,8 @@ def rephrase(asker: LanguageModel, texts: Sequence[str], prompt: Prompt, *, max_
 
 def faithful(judge: Judge, texts: Sequence[str], rephrased: Sequence[str]) -> np.ndarray:
     """P(the text in other words still says the same), (n,) in [0, 1], by a judge of answers: DENSE, appendix D and Table 6."""
-    return judge.equivalent(["What is said?"] * len(texts), texts, rephrased)
+    said = judge.equivalent(["What is said?"] * len(texts), texts, rephrased)
+    return checks.numbers("what the judge's equivalent returns", said, least=0, low=0, high=1)
 
 
 def accepted(other: Mapping[str, str], same: Mapping[str, float]) -> dict[str, str]:

@@ -154,7 +154,7 @@ def _execute(chapter: str, given: dict, scratch: Path) -> None:
             names_of = str(SOURCES / f"{chapter}.ipynb"), str(scratch)
             papermill.execute_notebook(*names_of, given, kernel_name="python3", cwd=str(BOOK), **quiet)
     except papermill.PapermillExecutionError as error:
-        said = f"{chapter}, cell {error.exec_count}: {error.ename}: {error.evalue}"
+        said = f"{chapter}, cell {error.exec_count}: {error.ename}: {error.evalue.partition('; `rag-companion run')[0]}"
         if words := [f"{name}={value}" for name, value in given.items() if name != "mode"]:
             said = f"{said.removesuffix('.')}. Given: {', '.join(words)}"
         if error.ename in UNCOMPUTED and given.get("mode", "replay") == "replay":

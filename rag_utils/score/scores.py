@@ -180,7 +180,7 @@ def per_question(scores: Scores) -> pd.DataFrame:
             table |= _shares(scores.passages, "ecorag", "ECoRAG", ("strong", "distractor"))
             kept, cut = by_question["ecorag_kept"].sum(min_count=1), by_question["sentences"].sum(min_count=1)
             table["ECoRAG kept"] = kept / cut
-        else:
+        elif measure == "moi":
             columns |= {"right reordered": "right_reordered"}
             table["MoI identified"] = by_question["moi_identified"].mean()
     return pd.DataFrame(table | {name: questions[column] for name, column in columns.items()}, index=questions.index)

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from scipy.spatial.distance import dice
 
 from rag_utils import stats
+from rag_utils.base import checks
 from rag_utils.corpora.rows import AnyText, Text
 from rag_utils.judge import THRESHOLD, Judge
 from rag_utils.score import kappa
@@ -63,7 +64,9 @@ def _f1(human: np.ndarray, said: np.ndarray) -> float:
 def response_scores(judge: Judge, labels: list[Labelled]) -> np.ndarray:
     """P(the response means the same as an answer), best over the answers, (n,) in [0, 1]."""
     asked = [(each.question, answer, each.response) for each in labels for answer in each.answers]
-    said = iter(judge.equivalent(*map(list, zip(*asked, strict=True))))
+    said = checks.numbers("what the judge's equivalent returns", judge.equivalent(*map(list, zip(*asked, strict=True))), low=0, high=1)
+    checks.same_length(opinions=said, pairs=asked)
+    said = iter(said)
     return np.array([max(float(next(said)) for _ in each.answers) for each in labels])
 
 

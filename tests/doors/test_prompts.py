@@ -76,6 +76,19 @@ def test_documents_are_a_list_and_not_taken_letter_by_letter(documents, message)
     assert prompts.prompt_text(None, read, "who?", [Passage("p", "A title", "red")]).startswith("Document: red\n")
 
 
+@each(("slots", "message"), [
+    ({"question": None}, "slot 'question' must be a string; got NoneType"),
+    ({"question": ["who?"]}, "slot 'question' must be a string; got list"),
+    ({"documents": [None]}, r"documents\[0\] must be a string; got NoneType"),
+    ({"documents": [{"text": "red"}]}, r"documents\[0\] must be a string; got dict"),
+])  # fmt: skip
+def test_a_slot_takes_text_only(slots, message):
+    read = prompts.load("read_plain")
+    assert read.fill(**{"question": "who?", "documents": ["red"]}).startswith("Document: red")
+    with pytest.raises(ValueError, match=message):
+        read.fill(**{"question": "who?", "documents": ["red"]} | slots)
+
+
 def test_a_name_is_no_prompt():
     with pytest.raises(ValueError, match=r"prompt must be a Prompt, such as prompts\.load gives; got str"):
         prompts.prompt_text(None, "closed_plain", "who?")

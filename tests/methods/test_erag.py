@@ -350,6 +350,7 @@ def test_rank_metrics_refuses(labels, metrics, message):
         ({"generate": lambda prompts: ["a", "b"]}, "lengths must be equal; got 2 replies, 1 prompts"),
         ({"generate": lambda prompts: "a"}, r"what generate returns must be a list; got str"),
         ({"generate": lambda prompts: None}, "what generate returns must be a list; got NoneType"),
+        ({"prompt": lambda question, document: None}, r"what prompt returns\[0\] must be a string; got NoneType"),
         ({"score": lambda reply, reference: 1.01}, "from 0 to 1; got 1.01"),
         ({"score": lambda reply, reference: -1}, "from 0 to 1; got -1"),
         ({"score": lambda reply, reference: math.nan}, "labels must be finite; got 1 NaN or infinite of"),

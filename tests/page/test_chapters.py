@@ -485,7 +485,7 @@ def test_only_sealing_makes_a_tracked_file_and_of_nothing_but_the_chapters_own_c
 def test_a_stopped_cell_names_the_parameters_and_the_command(book):
     code = """
 class RecordingError(RuntimeError): pass
-if mode == "replay": raise RecordingError("3 of 4 model calls are not recorded.")
+if mode == "replay": raise RecordingError("3 of 4 model calls are not recorded; `rag-companion run 03 --mode live` records them.")
 raise KeyError("of our own")
 """
     nbformat.write(notebook('number = 1\nwords = "x"\nmode = "replay"', code), book / "notebooks/03.ipynb")

@@ -1,12 +1,14 @@
 """The judge beside a user's labels: by hand, with ties and one label only, and files that are wrong."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tiny_samples import Initials, Shares
 
 from rag_utils import stats
+from rag_utils.measures.dense import faithful
 from rag_utils.score import BadInput, judge_check, kappa
 from rag_utils.score.trust import Labelled, read_labels, response_scores
 
@@ -48,6 +50,22 @@ def test_pairs_are_within_a_question_and_ties_count_half():
         ("q1", ["ab"], "ab", 1), ("q1", ["ab"], "ba", 0), ("q2", ["ab"], "xy", 1), ("q2", ["ab"], "ab", 0)
     )
     assert judge_check(Shares(), labels).loc["contrast", ["value", "n"]].tolist() == [0.25, 2]  # a tie, and one lost
+
+
+@pytest.mark.parametrize(("said", "message"), [
+    (np.full(8, np.nan), "what the judge's equivalent returns must be finite"),
+    (np.full(8, 2.0), "what the judge's equivalent returns must be from 0 to 1"),
+    ([1.0] * 6, "lengths must be equal; got 6 opinions, 8 pairs"),
+])  # fmt: skip
+def test_a_judge_that_gives_no_probabilities_is_refused(said, message):
+    class Odd(Initials):
+        def equivalent(self, questions, left, right):
+            return said[: len(left)]
+
+    with pytest.raises(ValueError, match=message):
+        judge_check(Odd(), LABELS)
+    with pytest.raises(ValueError, match="what the judge's equivalent returns must be finite"):
+        faithful(SimpleNamespace(equivalent=lambda *asked: np.array([np.nan])), ["a text"], ["another"])
 
 
 def test_one_label_only_says_little():
