@@ -90,7 +90,7 @@ def adjacency(entails):
     """How far two replies agree: 1 if each entails the other, 0.5 if only one does, 0 if neither.
 
     entails : (n, n) bool, row = premise, column = hypothesis; neutral and contradiction are both False
-    returns : (n, n) float, symmetric; the diagonal is 1 whatever entails says there
+    returns : (n, n) float, symmetric; the diagonal is 1, whether entails has True or False there
     raises  : ValueError if not square, empty or not True and False
     source  : DENSE, eq. 5. The diagonal as in eq. 16: a model may deny that a reply agrees with itself; degree 0 makes eq. 6 infinite
 
@@ -235,7 +235,7 @@ def refine(initial, embeddings, *, agree, agree_without, is_sufficient=None, **r
     is_sufficient : context -> True if the reader finds it enough to answer; None: nobody asks, and the entropy alone decides
     rules         : as in `Rules`
     returns       : Refinement
-    raises        : ValueError also for a function that returns something else
+    raises        : ValueError for other values than said, also of the functions; TypeError for a rule that `Rules` does not have
     source        : DENSE, section 5.2 and Algorithm 3. Deviations: line 15 empties the visited set, after which the chunk nearest to a
                     necessary one is that chunk itself, so that nothing is ever added and the loop need not end; here it is never emptied.
                     Line 4 ends the loop before the last context was tried, and never if nothing changes; line 13 looks at the best
@@ -270,7 +270,7 @@ def refining(initial, embeddings, *, evaluated=True, **rules):
     evaluated : whether anybody is asked if a context is enough
     yields    : (name of a function of `refine`, its arguments ...)
     returns   : Refinement
-    raises    : ValueError as `refine`
+    raises    : as `refine`, at the first next() and not at the call
 
     >>> steps = refining([0, 1], np.eye(3), evaluated=False)
     >>> next(steps), steps.send(np.eye(3))

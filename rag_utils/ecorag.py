@@ -3,7 +3,8 @@
 A sentence is strong evidence if it turns a wrong answer into a right one, weak evidence if it does no harm beside a strong sentence, and a
 distractor if it does.
 
-Q questions, n sentences; similarities are plain numbers, losses are in nats. There is no public code: everything is from the paper.
+Q questions, n sentences; similarities are plain numbers, losses are in nats. The repository that the paper names held no code when we
+looked: everything is from the paper.
 """
 
 import math

@@ -39,7 +39,7 @@ class Fit:
     utility: np.ndarray  # (N,) in the unit of the scores
     position: np.ndarray  # (L,) 0 .. 1, sum 1
     residual: float  # root mean square of score minus model, in the unit of the scores
-    identified: bool  # whether no other utility and position fit as well
+    identified: bool  # whether the tests of `fit` find no other utility and position that fit as well: evidence, not proof
     rank: int  # of the Jacobian at this solution; N + L - 1 if no small change leaves all scores as they are
     rankings: int  # different rankings among the equally good fits that were found; may be 1 where not identified
 
@@ -47,7 +47,7 @@ class Fit:
 def cyclic_orders(n, *, prefix=None):
     """The N orders that begin with each passage in turn and go round.
 
-    n       : int, passages, 1 or more
+    n       : int, passages, 1 .. 10,000
     prefix  : int, 1 .. n, how many passages of each order are shown; None is all
     returns : (n, L) int, row k is k, k + 1, ...; ValueError if n or prefix is not such a number
     source  : MoI, eqs. 5 to 9
@@ -66,7 +66,7 @@ def random_orders(n, m, *, prefix=None, rng):
     """m orders drawn at random, each independent of the others, so that an order may come twice.
 
     n, prefix : as in `cyclic_orders`
-    m         : int, orders, 1 or more; the paper takes 3 n
+    m         : int, orders, 1 .. 10**8 / n; the paper takes 3 n
     rng       : seed or numpy Generator
     returns   : (m, L) int
     raises    : ValueError if n, m or prefix is not such a number, or rng is None or no seed
@@ -82,7 +82,7 @@ def prefix_length(scores, *, share=0.9, temperature=1.0, least=2):
 
     scores      : (N,) retriever scores, higher is better
     share       : above 0, at most 1
-    temperature : above 0; the scores are divided by it. Cosines need one of about 0.05, BM25 scores one of some units
+    temperature : 1e-100 and above; the scores are divided by it. Cosines need one of about 0.05, BM25 scores one of some units
     least       : int, 1 .. N, the shortest length to return; with 1 passage there is no position to speak of
     returns     : int, least .. N
     raises      : ValueError if scores are not finite or a parameter is out of range
@@ -109,8 +109,8 @@ def saliency(query, passages=None, *, prior=True, form="log"):
     form     : "log": the logarithm of the product, minus its mean over the orders; "probability": the product, divided by its sum
     returns  : (m,) float; nats of sum 0 for "log", 0 .. 1 of sum 1 for "probability"
     raises   : ValueError if an array is no list of finite numbers of at most 0, lengths differ, passages is missing, the name is unknown
-    source   : MoI, eq. 3, without `prior` the QG variant. A product of probabilities underflows; what is subtracted or divided by instead
-               changes no fit's position or ranking, the choice of form does
+    source   : MoI, eq. 3, without `prior` the QG variant. The bare product would underflow. To subtract the mean or to divide by the sum
+               changes no fit's position or ranking; which of the two forms is taken changes both
 
     >>> saliency([-10.0, -12.0], [-900.0, -899.0])
     array([ 0.5, -0.5])
@@ -152,7 +152,7 @@ def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
     sign      : which of several equally good fits. "free": any. "decreasing position": only a_1 >= a_2 >= ... is allowed. "pointwise
                 prior": the one whose utility correlates most with `pointwise`
     pointwise : (n,) float, score of each passage alone; for "pointwise prior" only
-    starts    : int, how many positions to start from; as many again, up to 8 times, while fewer than 3 arrive at the least residual
+    starts    : int, 1 .. 10,000, positions to start from; as many again, up to 8 times, while fewer than 3 arrive at the least residual
     rng       : seed or numpy Generator, for the starts
     returns   : Fit. Utilities are rounded to 1e-10 of the spread of the scores. A passage that is in no order gets the mean score
     raises    : ValueError if orders, scores or n are not such, an option is out of range, the name is unknown or pointwise is missing
@@ -160,10 +160,10 @@ def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
                 only the position is searched (variable projection)
 
     A fit counts as identified if (1) the Jacobian has rank n + L - 1, so that there is nothing to move along; (2) of the orders n + L are
-    linearly independent, one more than there are unknowns, or as many as there can be; (3) at least 3 starts reach the least residual,
-    and all that do arrive at the same utility and position. Scores without noise from L (n - 1) + 1 independent orders, as many as there
-    can be for L < n, have one solution by linear algebra; with fewer the starts are evidence, not proof. Noise is not looked at: the scores
-    of equal passages, each with an error of its own, pass for identified.
+    linearly independent, one more than there are unknowns, or as many as there can be; (3) at least 3 starts reach the least residual
+    that any found, and all that do arrive at the same utility and position. Scores without noise from L (n - 1) + 1 independent orders, as
+    many as there can be for L < n, have one solution by linear algebra; with fewer the starts are evidence: all may have missed a better
+    fit, so take more where a residual stays. Noise is not looked at: equal passages, each with an error of its own, pass for identified.
 
     To share the position among questions, number their passages through: question 2 has passages n .. 2 n - 1, and so on.
 

@@ -14,7 +14,7 @@ WEIGHTINGS = ("likelihood", "frequency")
 def cluster(entails, *, join="earliest"):
     """The cluster of each sample: it joins the earliest one whose first member it entails and is entailed by.
 
-    entails : (N, N) bool, row = premise, column = hypothesis; the diagonal is not looked at
+    entails : (N, N) bool, row = premise, column = hypothesis; the diagonal, True or False, changes nothing
     join    : "earliest", or "latest": a later first member takes over samples that are in an earlier cluster
     returns : (N,) int, ids 0, 1, ... in the order of each cluster's first member
     raises  : ValueError if not square, empty or not True and False; unknown names
@@ -40,13 +40,13 @@ def cluster(entails, *, join="earliest"):
 def sample_weights(log_likelihood, *, weighting="likelihood"):
     """The weight of each sample.
 
-    log_likelihood : (N,) nats; -inf is a sample that cannot happen. A constant added to all of them changes nothing, so that a wrong sign
-                     is not seen: likelihoods, or surprises above 0, give other weights without an error
+    log_likelihood : (N,) nats; -inf is a sample that cannot happen. A constant added to all changes nothing: a wrong sign is not seen here
     weighting      : "likelihood": the softmax of log_likelihood over the samples; "frequency": 1/N each
     returns        : (N,) float, 0 .. 1, sum 1
     raises         : ValueError if not one-dimensional, empty, NaN or +inf, if the name is unknown, and for "likelihood" if all are -inf
-    source         : SePer, eq. 7. A sum over the tokens gives the paper's product, a mean the authors' code. By likelihood a likely text
-                     counts twice over: it is drawn often, each time with a high weight. Only "frequency" is the unbiased estimate of eq. 9
+    source         : SePer, eq. 7, divided by the sum over the samples, as in the authors' code; eqs. 6 and 9 and Algorithm 1 do not divide.
+                     A sum over the tokens gives the paper's product, a mean the authors' code. By likelihood a likely text counts twice
+                     over: it is drawn often, each time with a high weight. Only "frequency" is the unbiased estimate of eq. 9
 
     >>> sample_weights(np.log([0.3, 0.2, 0.1])).round(4)
     array([0.5   , 0.3333, 0.1667])
@@ -88,11 +88,11 @@ def soft(log_likelihood, kernel, *, over_answers="mean", weighting="likelihood")
     """SePer_S: the reader's belief in the answer, each sample counted as far as it agrees with it.
 
     log_likelihood : (N,) nats, as in `sample_weights`, and so is weighting
-    kernel         : (N, A) in [0, 1], how well sample i agrees with answer a
+    kernel         : (N, A) in [0, 1], how far sample i entails answer a; the authors' code takes the larger of both directions
     over_answers   : "mean" of the per-answer beliefs, or "max", the largest
     returns        : float, 0 .. 1
     raises         : ValueError as `sample_weights`, and if kernel is not (N, A), A of 1 or more, or not in [0, 1]; unknown names
-    source         : SePer, eqs. 9 and 10, Algorithm 1 (SePer_S). "max" is the authors' code; it mixes up answers and samples
+    source         : SePer, eqs. 9 and 10, Algorithm 1 (SePer_S). "max" is the authors' code, which also mixes up answers and samples
 
     >>> likelihoods = [0.5, 0.3, 0.2]
     >>> round(soft(np.log(likelihoods), [[1.0], [0.5], [0.0]]), 4)   # 0.5 + 0.3 / 2
@@ -113,9 +113,9 @@ def hard(log_likelihood, clusters, matches, *, over_answers="mean", weighting="l
 
     log_likelihood : (N,) nats, as in `sample_weights`, and so is weighting
     clusters       : (N,) int, as `cluster` returns them
-    matches        : (K, A) bool, whether cluster k means answer a
+    matches        : (K, A) bool, whether cluster k means answer a: all its members (Algorithm 1), or its first one (the authors' code)
     over_answers   : "mean" or "max" of the per-answer beliefs, or "any": the weight of the clusters that match at least one answer
-    returns        : float, 0 .. 1; "max" <= "any"
+    returns        : float, 0 .. 1; "max" <= "any", but for rounding
     raises         : ValueError as `cluster_weights`, if an id of 0 .. K - 1 does not occur, if matches is not such; unknown names
     source         : SePer, eqs. 8 to 10, Algorithm 1 (SePer_H). "any" is what the authors' code means to do; it stops with a NameError
 

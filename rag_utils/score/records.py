@@ -1,6 +1,6 @@
 """A question with its accepted answers and what was retrieved for it, best first: what all formats are brought to."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
@@ -58,7 +58,11 @@ class Record(BaseModel):
 
 def checked(records: Iterable[Record]) -> list[Record]:
     """At least one record, each with an id of its own, and so are the passages of a record; ValueError naming what is not."""
-    records = checks.listed("records", list(records), of=Record)
+    records = list(records)
+    if any(isinstance(record, Mapping) for record in records):
+        form = "{'id', 'question', 'answers': [...], 'passages': [{'id', 'text'}, ...]}"
+        raise ValueError(f"records must hold Record only; got a mapping; score.Record.model_validate makes a record of {form}")
+    records = checks.listed("records", records, of=Record)
     checks.distinct("ids of records", [record.id for record in records])
     for record in records:
         checks.distinct(f"passages of record {record.id!r}", [passage.id for passage in record.passages])

@@ -93,8 +93,10 @@ def run(
 ) -> Scores:
     """What the measures say of each record's first `top` passages, asked of this reader.
 
+    records  : what `read` gives, or `Record.model_validate` of each dict
     measures : some of MEASURES
-    reader   : a profile's name, a folder of weights, the address of a server, or what `readers.load_reader` or `lm.load` returns
+    reader   : a profile's name, a folder of weights, the address of a server, or what `readers.load_reader` or `lm.load` returns; your own
+               has the methods of `lm.LanguageModel` that the measures call, its `name` and its `fingerprint`
     mode     : "live" keeps every reply in the user's store as it comes, so that a run that was stopped goes on where it was; "replay" takes
                them from there only; "fresh" does neither
     settings : prompts, lengths, who rephrases and judges, and the number of workers

@@ -329,7 +329,7 @@ def test_bad_options_are_refused():
         ({"top": 0}, "top must be a whole number"),
         ({"seed": -1}, "seed must be"),
         ({"records": []}, "records must hold at least 1"),
-        ({"records": [{"id": "a"}]}, "Record only"),
+        ({"records": [{"id": "a"}]}, r"Record only; got a mapping; score\.Record\.model_validate makes"),
         ({"settings": Settings(read="nothing")}, "unknown prompt"),
         ({"measures": ["moi"], "settings": Settings(read="read_question_first")}, "must have .documents before"),
     ):
