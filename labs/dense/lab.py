@@ -263,7 +263,7 @@ def steps(question, threshold=0.2):
         if tuple(numbers) not in recorded:
             raise ValueError(f"{question['id']}: the reader was never shown {numbers}; is next_context right?")
         said, seen = recorded[tuple(numbers)], seen | set(numbers)
-        links = adjacency(said["entails"])
+        links = adjacency(np.array(said["entails"]))
         entropy = degree_entropy(links)
         if entropy < threshold or said["agrees_without"] is None:
             return [*gone, (numbers, entropy, None, said)]
@@ -361,10 +361,10 @@ def report_samples(questions):
 def report_refinement(*questions):
     print("\nFour barges, chunk by chunk")
     for numbers, entropy, of_chunks, said in steps(questions[0]):
-        print(f"  {numbers}: DENSE {entropy:.3f}, replies {', '.join(said['replies'])}")
+        print(f"  {[*map(int, numbers)]}: DENSE {entropy + 0.0:.3f}, replies {', '.join(said['replies'])}")
         print(f"    {', '.join(of_chunks or ['?'])}")
     used = final(steps(questions[0]))
-    print(f"  used: {used[0]}, reply {used[3]['replies'][0]}")
+    print(f"  used: {[*map(int, used[0])]}, reply {used[3]['replies'][0]}")
     ways = [steps(question) for question in questions]
     agree = sum(final(way)[1] < 0.2 for way in ways)
     before, after = (

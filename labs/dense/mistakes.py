@@ -309,6 +309,10 @@ def skipping(context, of_chunks, cosines, seen):
     return list(dict.fromkeys(came))
 
 
+def last_of_equals(numbers, key):
+    return sorted(numbers, key=key)[-1]
+
+
 MISTAKES = [
     ("edits", "the context as it is is missing", lambda chunks, words: lab.edits(chunks, words)[1:]),
     ("edits", "the context as it is comes last", lambda c, w: [*lab.edits(c, w)[1:], list(c)]),
@@ -406,6 +410,7 @@ MISTAKES = [
     ("next_context", "nothing came for the necessary chunk", following(comes=())),
     ("next_context", "always the chunk itself", following(avoid=lambda context, seen: ())),
     ("next_context", "the least like it came", following(best=min)),
+    ("next_context", "the last of equally near ones", following(best=last_of_equals)),
     ("next_context", "It stays, and one more comes", following(stays=("certain",))),
     ("next_context", "for the certain one too", following(comes=("certain", "necessary"))),
     ("next_context", "for the certain one, and none", following(comes=("certain",))),

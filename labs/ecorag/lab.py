@@ -283,8 +283,9 @@ def report():
         strong = sum(label_counts([question])["strong"] > 0 for question in group)
         counts = "".join(f"{count:11}" for count in label_counts(group).values())
         print(f"{title:<22}{len(group):10}{strong:12}{counts}")
-    similar = [1.2, 0.7, 0.1, -0.2, 0.4]
-    apart = gradient(similar[0], similar[1:]) - numerical_gradient(lambda x: info_nce(x[0], x[1:]), similar)
+    similar = np.array([1.2, 0.7, 0.1, -0.2, 0.4])
+    numerical = numerical_gradient(lambda x: info_nce(x[0], x[1:]), similar)
+    apart = np.subtract(gradient(similar[0], similar[1:]), numerical)
     print(f"\nlargest difference of the two gradients: {np.abs(apart).max():.0e}")
     print(f"\n{'of twenty passages':<24}{'right':>7}{'of those known':>16}{'tokens':>8}{'ratio':>7}")
     known = [question for question in reading if question["right"]["closed book"]]

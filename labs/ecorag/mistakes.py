@@ -350,6 +350,13 @@ def averages(x):
     return float(np.exp(np.mean(x)))
 
 
+def unstable(sentences, scores, is_sufficient, step=4, limit=20):
+    """`compress` whose equal scores come in the order that numpy's default sort leaves, from 17 sentences on."""
+    order = np.argsort(-np.asarray(scores, dtype=float)).tolist()
+    shuffled = [order.index(place) for place in range(len(order))]
+    return lab.compress(sentences, [-float(place) for place in shuffled], is_sufficient, step, limit)
+
+
 MISTAKES = [
     ("belief", "what one token is worth, not the answer", averages),
     ("belief", "take exp of the sum", lambda x: float(np.sum(x))),
@@ -379,6 +386,7 @@ MISTAKES = [
     ("evidentiality", "None was taken for False: nothing was asked", none_is(False)),
     ("evidentiality", "None was taken for True", none_is(True)),
     ("evidentiality", "undefined was decided first", undefined_first),
+    ("evidentiality", "None with the sentence was taken for right", lambda a, b, c: lab.evidentiality(a, b is not False, c)),
     ("label_counts", "a label that does not occur is missing", only_what_occurs),
     ("label_counts", "the known question was left out", unknown_only),
     ("label_counts", "not sentences", questions_with),
@@ -408,6 +416,7 @@ MISTAKES = [
     ("info_nce", "adds the positive to each number", added_to_each),
     ("info_nce", "added again after the log", above(np.max, again=False)),
     ("info_nce", "the positive can be larger still", above(lambda values: values[1:].max())),
+    ("info_nce", "the mean was subtracted", above(np.mean)),
     ("info_nce", "log of 0", above(lambda values: values[0])),
     ("info_nce", "added inside the log", added_inside),
     ("compressor_loss", "the weak one is missing", lambda *given: losses(*given)[0]),
@@ -489,6 +498,7 @@ MISTAKES = [
     ("compress", "before each addition", asked_before),
     ("compress", "their places are asked for", the_sentences),
     ("compress", "what ends the loop is never reached", endless),
+    ("compress", "which kind='stable' holds", unstable),
     ("token_ratio", "sentences were counted", lambda tokens, kept, whole: len(kept) / len(tokens)),
     ("token_ratio", "how many times smaller", lambda *given: 1 / lab.token_ratio(*given)),
     ("token_ratio", "the share that was saved", lambda *given: 1 - lab.token_ratio(*given)),

@@ -359,7 +359,7 @@ def gap(question, metric):
         documents = question["lists"][retriever]
         right[retriever] = label(recorded(question)(documents), question["answers"])
         value[retriever] = measure(by_reader(question, documents), 10)[metric]
-    return right[DENSE] - right[BM25], value[DENSE] - value[BM25]
+    return float(right[DENSE]) - float(right[BM25]), value[DENSE] - value[BM25]
 
 
 def where(questions):

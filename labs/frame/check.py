@@ -36,7 +36,10 @@ def expect(got, wanted, *, asked, equation, mistakes=None, within=1e-6):
     if same(got, wanted, within):
         return
     likely = [sentence for sentence, value in mistakes.items() if same(got, value, within)]
-    words = [f"{asked}: {equation}", f"    came      {shown(got)}", f"    expected  {shown(wanted)}"]
+    came, expected = shown(got), shown(wanted)
+    if came == expected:  # apart by less than four decimals show
+        came, expected = f"{got}", f"{wanted}"
+    words = [f"{asked}: {equation}", f"    came      {came}", f"    expected  {expected}"]
     if got is None:
         likely = ["nothing was returned: is there a `return`?"]
     elif not likely and form(got) != form(wanted):
@@ -78,7 +81,7 @@ def shown(value):
         parts = [shown(part) for part in value]
         return "[" + ", ".join(parts if len(parts) <= 12 else [*parts[:10], "...", parts[-1]]) + "]"
     if isinstance(value, float | np.floating):
-        return f"{value:.4f}"
+        return f"{value:z.4f}"
     return str(value) if isinstance(value, np.generic) else repr(value)
 
 

@@ -27,13 +27,13 @@ def utility(after, before):
     return lab.utility(after, before)
 
 
-def worths(contexts):
-    return lab.worths(contexts)
+def worths(contexts, **measure):
+    return lab.worths(contexts, **measure)
 
 
 def expected_belief(p, n):
     return lab.expected_belief(p, n)
 
 
-def agreement(questions):
-    return lab.agreement(questions)
+def agreement(questions, **measure):
+    return lab.agreement(questions, **measure)

@@ -249,7 +249,7 @@ def report():
     contexts |= {question["id"]: question["contexts"][0] for question in corpus if question["id"] in ("q071", "q081")}
     print(f"{'context':<13}{'soft':>7}{'hard':>7}{'shares':>8}  ten replies")
     for name, context in contexts.items():
-        log_likelihood = [reply_log_likelihood(tokens) for tokens in context["token_log_likelihood"]]
+        log_likelihood = np.array([reply_log_likelihood(np.array(own)) for own in context["token_log_likelihood"]])
         clusters = np.asarray(cluster(np.array(context["same"], dtype=bool)))
         _, firsts = np.unique(clusters, return_index=True)
         kernel = np.array(context["kernel"])

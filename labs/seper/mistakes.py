@@ -21,6 +21,16 @@ def underflowing(log_likelihood):
     return p / p.sum()
 
 
+def less(number):
+    """`sample_weights` that subtracts number(log-likelihoods) before exp."""
+
+    def weights(log_likelihood):
+        p = np.exp(log_likelihood - number(log_likelihood))
+        return p / p.sum()
+
+    return weights
+
+
 def guarded(log_likelihood):
     p = np.exp(log_likelihood)
     return p / (p.sum() + 1e-300)
@@ -142,6 +152,11 @@ def against(contexts, **how):
     return {name: after - before for name, after in values.items()}
 
 
+def first_is_closed(contexts, measure=lab.soft):
+    renamed = [contexts[0] | {"name": lab.CLOSED}, *contexts[1:]]
+    return lab.worths(renamed, measure)
+
+
 def step_by_step(contexts):
     values = list(beliefs(contexts).items())
     return {name: after - before for (_, before), (name, after) in pairwise(values)}
@@ -201,6 +216,8 @@ MISTAKES = [
     ("sample_weights", "all the weight went to the likeliest sample", one_hot),
     ("sample_weights", "0/0: exp(-1000) is 0", underflowing),
     ("sample_weights", "and something was added to it", guarded),
+    ("sample_weights", "the first or the least was subtracted", less(lambda values: values[0])),
+    ("sample_weights", "the mean was subtracted", less(np.mean)),
     ("soft", "the plain mean of the kernel", lambda log_likelihood, kernel: float(np.mean(kernel))),
     ("soft", "the kernel was cut at 0.5", cut),
     ("soft", "the larger of the two beliefs", largest_belief),
@@ -235,6 +252,8 @@ MISTAKES = [
     ("worths", "the mean over a reply's tokens", lambda contexts: against(contexts, of_tokens=np.mean)),
     ("worths", "That is `shares`", lambda contexts: against(contexts, measure=lab.shares)),
     ("worths", "compared with the one before it in the list", step_by_step),
+    ("worths", "soft was called by its name", lambda contexts, measure=None: lab.worths(contexts)),
+    ("worths", "not always the first", first_is_closed),
     ("expected_belief", "the share of right samples k/n", expectation(lambda k, n, p: k / n)),
     ("expected_belief", "the number of ways is missing", expectation(right_belief, ways=lambda n, k: 1)),
     ("expected_belief", "range(n) ends at n - 1", expectation(right_belief, more=0)),
@@ -245,4 +264,5 @@ MISTAKES = [
     ("agreement", "ranks were correlated", correlated(lab.worths, how=ranks)),
     ("agreement", "this is a covariance", correlated(lab.worths, how=np.cov)),
     ("agreement", "a correlation per question", per_question),
+    ("agreement", "not handed on to worths", lambda questions, measure=None: lab.agreement(questions)),
 ]

@@ -40,7 +40,7 @@ def questions_needed(differences, gap: float, *, power: float = POWER, level: fl
 
 
 def questions_by_width(estimate, gap: float, *, questions: int) -> int:
-    """The same for a statistic that is no mean, told by the interval that so many questions left: four times as many halve it.
+    """As `questions_needed`, for a statistic that is no mean, by the interval that so many questions left: four times as many halve it.
 
     estimate  : .low and .high of a 95 % interval, for a difference of two correlations, say
     gap       : in its unit, not 0; its sign plays no part

@@ -140,6 +140,17 @@ def test_next_context_by_hand():
             "uncertain chunks went, both kinds. Only unnecessary ones do": [3],
         },
     )
+    for cosines, wanted, asked, likely in (
+        ([[1, 0.5, 0.5], [0.5, 1, 0], [0.5, 0, 1]], [0, 1], "1 and 2 are equally near", {"the last of equally near ones": [0, 2]}),
+        ([[1, -0.1], [-0.1, 1]], [0, 1], "1 is unlike it, and the only one left", {"a cosine below 0 was taken for none": [0]}),
+    ):
+        expect(
+            adapters.next_context([0], ["necessary"], np.array(cosines, dtype=float), {0}),
+            wanted,
+            asked=f"next_context([0], [necessary]; {asked})",
+            equation=f"{REFINED}; the first of equally near ones, however near they are",
+            mistakes=likely,
+        )
 
 
 def test_next_context_takes_numbers_not_places():

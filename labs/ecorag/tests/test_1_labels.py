@@ -174,6 +174,16 @@ def test_evidentiality_without_a_strong_sentence():
             "undefined was decided first; condition 1 needs no other sentence": ["undefined", "undefined"],
         },
     )
+    expect(
+        labels((False, None, None), (False, None, True)),
+        ["undefined", "weak"],
+        asked="evidentiality(False, None, None), evidentiality(False, None, True)",
+        equation=CONDITIONS + ": what was not asked makes nothing strong, and condition 2 stands by itself",
+        mistakes={
+            "None with the sentence was taken for right": ["strong", "strong"],
+            "None with the sentence made it undefined": ["undefined", "undefined"],
+        },
+    )
 
 
 def test_label_counts_by_hand():

@@ -1,6 +1,7 @@
 """Steps 4 to 6: InfoNCE, the compressor's loss, and its slope by algebra and by numbers."""
 
 import json
+import warnings
 from pathlib import Path
 
 import adapters
@@ -68,6 +69,15 @@ def test_info_nce_of_large_similarities():
             "exp(1000) is inf, and the loss with it. Subtract the largest similarity before exp": [np.inf] * 2,
             "the largest negative was subtracted; the positive can be larger still": [near, np.inf],
         },
+    )
+    with np.errstate(all="ignore"):
+        came = adapters.info_nce(1000.0, np.zeros(3))
+    expect(
+        came,
+        0.0,
+        asked="info_nce(1000, [0, 0, 0])",
+        equation="eqs. 2 and 3; only differences of similarities matter",
+        mistakes={"exp overflowed: the mean was subtracted. Subtract the largest similarity before exp": np.inf},
     )
 
 
@@ -142,6 +152,20 @@ def test_compressor_loss_without_weak_sentences():
             "undefined was taken for weak": NUMBERS["undefined as weak"],
         },
     )
+    for scores, labels, wanted in (
+        ([1.0, 2.0, 3.0], ["undefined"] * 3, 0.0),
+        ([1.0, 0.5], ["weak", "distractor"], LOG(1 + np.exp(-0.5))),
+        ([1.0, 2.0], ["strong", "weak"], LOG(1 + np.exp(1.0))),
+    ):
+        with warnings.catch_warnings(action="ignore"):
+            came = adapters.compressor_loss(scores, labels)
+        expect(
+            came,
+            wanted,
+            asked=f"compressor_loss({scores}, [{', '.join(labels)}])",
+            equation="eq. 4; a part without positives, or without negatives, adds nothing",
+            mistakes={"the mean of no losses is NaN: look whether there are any": np.nan},
+        )
 
 
 def test_compressor_loss_with_a_temperature():
@@ -248,3 +272,12 @@ def test_gradient_of_large_similarities():
         equation="eqs. 2 and 3 differentiated; only differences of similarities matter",
         mistakes={"inf/inf in the weights: subtract the largest similarity before exp here too": [np.nan, np.nan]},
     )
+    for positive, negatives, wanted in ((1000.0, [0.0, 0.0, 0.0], [0.0] * 4), (0.0, [1000.0], [-1.0, 1.0])):
+        with np.errstate(all="ignore"):
+            came = adapters.gradient(positive, np.array(negatives))
+        expect(
+            came,
+            wanted,
+            asked=f"gradient({positive:.0f}, {negatives})",
+            equation="eqs. 2 and 3 differentiated; subtract the largest similarity, not the first and not the mean",
+        )

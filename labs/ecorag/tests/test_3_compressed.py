@@ -121,6 +121,12 @@ def test_compress_with_equal_scores():
             "ties: the later of two equal sentences went first": [1, 2, 3],
         },
     )
+    expect(
+        adapters.compress(list("abcdefghijklmnopqrst"), [0.5, 0.9] * 10, never(), 1, 20),
+        [*range(1, 20, 2), *range(0, 20, 2)],
+        asked="compress(twenty sentences with scores 0.5, 0.9, 0.5, 0.9, ...; never sufficient; step=1)",
+        equation=f"{ADAPTIVE}; of two equal scores the earlier sentence goes first, which kind='stable' holds",
+    )
 
 
 def test_compress_asks_about_all_that_is_kept():

@@ -62,6 +62,24 @@ def test_sample_weights_of_long_replies():
             "exp(-1000) is 0, and both got the same. Subtract the largest before exp instead": [0.5] * 2,
         },
     )
+    with np.errstate(all="ignore"):
+        came = adapters.sample_weights(np.array([-1000.0, -1.0]))
+    expect(
+        came,
+        [0.0, 1.0],
+        asked="sample_weights([-1000, -1])",
+        equation="eq. 7 over its sum; only differences of logarithms matter",
+        mistakes={"inf/inf: the first or the least was subtracted. Subtract the largest before exp": [0.0, np.nan]},
+    )
+    with np.errstate(all="ignore"):
+        came = adapters.sample_weights(np.array([-1.0, *[-1000.0] * 9]))
+    expect(
+        came,
+        [1.0, *[0.0] * 9],
+        asked="sample_weights([-1, -1000, nine times])",
+        equation="eq. 7 over its sum; only differences of logarithms matter",
+        mistakes={"inf/inf: the mean was subtracted. Subtract the largest before exp": [np.nan, *[0.0] * 9]},
+    )
 
 
 def test_soft_of_one_answer():

@@ -94,7 +94,9 @@ def test_cluster_returns_an_array():
         [1, 1, 0],
         asked="cluster(...) == 0, of three samples, the first two mean the same",
         equation="the docstring, (N,) int",
-        mistakes={"a list is never == 0, so that a hard belief would be 0: return np.array(...)": [0, 0, 0]},
+        mistakes={}
+        if isinstance(clusters, np.ndarray)
+        else {"a list is never == 0, so that a hard belief would be 0: return np.array(...)": [0, 0, 0]},
     )
 
 

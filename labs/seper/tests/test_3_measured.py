@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import adapters
+import numpy as np
 from check import expect
 
 HERE = Path(__file__).resolve().parent
@@ -12,6 +13,10 @@ NUMBERS = json.loads((HERE / "snapshots.json").read_text(encoding="utf-8"))
 
 def questions(name):
     return json.loads((HERE.parent / "data" / f"{name}.json").read_text(encoding="utf-8"))["questions"]
+
+
+def shares(log_likelihood, kernel):
+    return float(np.mean(kernel))
 
 
 def test_worths_of_the_salt():
@@ -30,6 +35,22 @@ def test_worths_of_the_salt():
             "every sample with the weight 1/N. That is `shares`; `measure` is `soft` by default": salt["shares"],
             "compared with the one before it in the list, not with the closed book": salt["step by step"],
         },
+        within=1e-4,
+    )
+    contexts = questions("salt")[0]["contexts"]
+    expect(
+        adapters.worths(contexts, measure=shares),
+        salt["shares"],
+        asked='worths(load("salt")[0]["contexts"], measure=shares)',
+        equation="eq. 11, each belief measured by `measure`",
+        mistakes={"`measure` was not used: soft was called by its name": salt["soft"]},
+        within=1e-4,
+    )
+    expect(
+        adapters.worths(contexts[::-1]),
+        salt["soft"],
+        asked='worths of the same contexts, the last one first',
+        equation="eq. 11; the closed book is among the contexts, not always the first",
         within=1e-4,
     )
 
@@ -97,5 +118,13 @@ def test_agreement_on_the_corpus():
             "the mean over a reply's tokens, not its sum: use your reply_log_likelihood": numbers["token means"],
             "a correlation per question, then their mean. Pool all passages first": numbers["mean of questions"],
         },
+        within=1e-4,
+    )
+    expect(
+        adapters.agreement(questions("corpus"), measure=shares),
+        numbers["shares"],
+        asked='agreement(load("corpus"), measure=shares)',
+        equation="section 4.1.2, with the change of what `measure` measures",
+        mistakes={"`measure` was not handed on to worths": numbers["soft"]},
         within=1e-4,
     )
