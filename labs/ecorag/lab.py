@@ -154,7 +154,7 @@ def numerical_gradient(function, x, h=1e-5):
     """The slope of a function at x by central differences: (f(x + h) - f(x - h)) / 2h, one coordinate at a time.
 
     function : of a (k,) array, returns a float
-    x        : (k,) float; it is as before afterwards
+    x        : (k,) float array; it is as before afterwards
     returns  : (k,) float
     source   : the definition of a derivative
     """

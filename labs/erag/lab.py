@@ -160,10 +160,13 @@ METRICS = ("P", "RR", "AP", "nDCG", "Success")
 
 
 def measure(labels, k):
-    """Each of METRICS of the first k labels: name -> value. Success is 1.0 if any of them is 1, else 0.0. Given."""
+    """Each of METRICS of the first k labels: name -> value. Success is 1.0 if any of them is 1, else 0.0. Given.
+
+    Rounded to nine decimals: what is equal on paper is equal here, in whatever order it was summed, and a tie for `kendall`.
+    """
     first = np.array(labels[:k], dtype=float)
     values = precision(first, k), reciprocal_rank(first), average_precision(first), ndcg(first), float(first.max())
-    return dict(zip(METRICS, values, strict=True))
+    return {name: round(float(value), 9) for name, value in zip(METRICS, values, strict=True)}
 
 
 # %% [markdown]

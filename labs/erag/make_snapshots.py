@@ -48,7 +48,7 @@ def right(question: dict, documents: list[str]) -> float:
 def measured(labels: tuple[float, ...], k: int) -> dict[str, float]:
     names = {"P": f"P@{k}", "RR": "RR", "AP": "AP", "nDCG": "nDCG", "Success": f"Success@{k}"}
     values = erag.rank_metrics(list(labels), list(names.values()))
-    return {name: values[full] for name, full in names.items()}
+    return {name: round(values[full], 9) for name, full in names.items()}  # ties as on paper
 
 
 def taus(corpus, retriever=BM25, k=5, *, labelled=None, shown=None, labels_of=by_reader, method="kendall"):

@@ -62,6 +62,8 @@ def same(left, right, within=1e-6):
     if isinstance(left, dict) or isinstance(right, dict):
         both = isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys()
         return both and all(same(left[key], right[key], within) for key in left)
+    if isinstance(left, str) and isinstance(right, str):  # numpy's strings are strings
+        return left == right
     if isinstance(left, str) or isinstance(right, str) or left is None or right is None:
         return type(left) is type(right) and left == right
     try:

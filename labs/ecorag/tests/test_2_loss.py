@@ -79,6 +79,14 @@ def test_info_nce_of_large_similarities():
         equation="eqs. 2 and 3; only differences of similarities matter",
         mistakes={"exp overflowed: the mean was subtracted. Subtract the largest similarity before exp": np.inf},
     )
+    with np.errstate(all="ignore"):
+        came = adapters.info_nce(1000.0, np.array([999.0]), 0.1)
+    expect(
+        came,
+        LOG(1 + np.exp(-10.0)),
+        asked="info_nce(1000, [999], temperature=0.1)",
+        equation="eqs. 2 and 3; divide by the temperature first, then subtract the largest",
+    )
 
 
 def test_info_nce_of_a_hopeless_positive():
@@ -180,6 +188,14 @@ def test_compressor_loss_with_a_temperature():
             "the temperature was not handed to info_nce": LOG(1 + np.exp(-0.5)),
             "the mean of no weak losses is NaN: add a part only where there are losses": np.nan,
         },
+    )
+    labels, part = ["strong", "weak", "distractor"], LOG(1 + np.exp(-5.0) + np.exp(-8.0))
+    expect(
+        adapters.compressor_loss([1.0, 0.5, 0.2], labels, 0.1),
+        part + LOG(1 + np.exp(-3.0)),
+        asked="compressor_loss([1.0, 0.5, 0.2], [strong, weak, distractor], temperature=0.1)",
+        equation="eq. 4; the temperature goes into both losses",
+        mistakes={"the weak loss had the temperature 1": part + LOG(1 + np.exp(-0.3))},
     )
 
 

@@ -23,6 +23,15 @@ def test_reply_log_likelihood_by_hand():
             "the likeliest token was taken, not all of them": tokens.max(),
         },
     )
+    with np.errstate(all="ignore"):
+        came = adapters.reply_log_likelihood(np.full(400, -3.0))
+    expect(
+        came,
+        -1200.0,
+        asked="reply_log_likelihood(400 tokens of -3 nats)",
+        equation="eq. 7 as a sum of logarithms",
+        mistakes={"the probabilities were multiplied, which is 0 to a computer. Sum the logarithms": -np.inf},
+    )
 
 
 def test_sample_weights_by_hand():
