@@ -15,5 +15,5 @@ engine/      how `lm` computes (tree, segments, decoding) and remembers (recordi
 corpora/     from files to checked rows                      page/        tables, verdicts, figures, chapters
 base/        names, checks of input, cache, progress         score/       one's own retrieval run: measures, report, command
 
-Imports run one way: base, methods, {corpora, engine}, doors, measures, page; experiments/ stands on all of it.
+Imports run one way: base, {methods, corpora, engine}, doors, {measures, page}, score; experiments/ stands on all of it.
 """

@@ -1,7 +1,7 @@
-"""DENSE: does the reader understand its context? Say one chunk in other words and see whether the answer stays the same.
+"""DENSE, degree-based uncertainty with semantically equivalent contexts: does the reader understand its context?
 
-k chunks give k + 1 contexts, the original and k with one chunk rephrased, and so n = k + 1 replies; index 0 is the reply
-under the original context. Who rephrases, answers and compares is not decided here.
+Say one chunk in other words and see whether the answer stays the same. k chunks give k + 1 contexts, the original and k with one
+chunk rephrased, and so n = k + 1 replies; index 0 is that under the original. Who rephrases, answers and compares is not decided here.
 """
 
 import math
@@ -32,9 +32,9 @@ def merge_sentences(sentences, embeddings, *, count_tokens, threshold=0.6, max_t
 
     >>> sentences, embeddings = ["A cat.", "A kitten.", "A tax."], [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]   # cosines 0.8, 0.6
     >>> words = lambda sentence: len(sentence.split())
-    >>> merge_sentences(sentences, embeddings, count_tokens=words, strict=True)
-    [['A cat.', 'A kitten.'], ['A tax.']]
-    >>> merge_sentences(sentences, embeddings, count_tokens=words, max_tokens=4)
+    >>> merge_sentences(sentences, embeddings, count_tokens=words)                # 0.6 is enough to join
+    [['A cat.', 'A kitten.', 'A tax.']]
+    >>> merge_sentences(sentences, embeddings, count_tokens=words, max_tokens=4)  # the third sentence would make it six words
     [['A cat.', 'A kitten.'], ['A tax.']]
     """
     threshold, strict = checks.number("threshold", threshold, low=-1, high=1), checks.flag("strict", strict)
@@ -191,7 +191,7 @@ class Rules:
     strict    : whether an entropy equal to the threshold is too high (True) or low enough (False, section 5)
     refill    : the role of the chunks whose nearest neighbour is added, "necessary" or "certain"; "none": only remove (both Table 5)
     fallback  : the context used where none met the condition, the first of equal ones: the "lowest" entropy; "guarded" (lines 8 to 12):
-                the same, but after a sufficient context only a sufficient one replaces it
+                the same, but after a sufficient context only a sufficient one replaces it: with "or" the loop stops at such a one
     limit     : most chunks in a context, as many as the first has and above (appendix J: five); None (line 39): no limit
     source    : DENSE, section 5.2 unless another place is named
     """

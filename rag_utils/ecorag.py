@@ -1,4 +1,4 @@
-"""ECoRAG: which sentences are evidence, how a compressor learns to put them first, and how many of them to keep.
+"""ECoRAG, evidentiality-guided compression: which sentences are evidence, how to learn to put them first, and how many to keep.
 
 A sentence is strong evidence if it turns a wrong answer into a right one, weak evidence if it does no harm beside a strong sentence, and a
 distractor if it does.
@@ -29,7 +29,8 @@ def evidentiality(closed_book, with_sentence, strong_with_sentence):
     raises               : ValueError if one is not True or False
     source               : ECoRAG, section 3.1.1, conditions 1 and 2. So a question that the reader answers by heart has no strong sentence,
                            and a sentence that says nothing is weak evidence. "undefined" is ours: the paper does not say what the
-                           sentences of a question without strong evidence are
+                           sentences of a question without strong evidence are. Where closed_book is True the third answer can only be
+                           None; another is taken as said, by condition 2
 
     >>> evidentiality(False, True, None), evidentiality(True, True, None)   # known by heart: nothing can be shown
     ('strong', 'undefined')

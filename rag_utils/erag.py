@@ -15,15 +15,15 @@ OF_SCORES = ("P", "Success")  # what is defined for labels between 0 and 1
 def rank_metrics(labels, metrics):
     """The value of each metric for one ranked list.
 
-    labels  : (n,) numbers from 0 to 1, best rank first; what `annotate` returns for one question
-    metrics : list of names as in ir-measures, with or without a cutoff: "AP", "RR", "nDCG@10", "P@5", "R@5", "Success@5". P, R and
-              Success without "@k" take the whole list, k = n
+    labels  : (n,) numbers from 0 to 1, best rank first, n >= 1; what `annotate` returns for one question with documents
+    metrics : list of names as in ir-measures, with or without a cutoff: "AP" (the paper's MAP, of one list), "RR" (MRR), "nDCG@10", "P@5",
+              "R@5", "Success@5" (hit ratio). P, R and Success without "@k" take the whole list, k = n
     returns : dict, name as given -> float, 0 .. 1. All labels 0: every metric is 0
     raises  : ValueError if labels is no such list; for no or unknown metrics; for others than P and Success if a label is not 0 or 1
     source  : eRAG, section 2; ir-measures (trec_eval). Relevant are documents of this list only, so R of the whole list is Success.
               Labels between 0 and 1: P@k is the sum of the first k over k, Success@k the largest of them. A list that is shorter
-              than k is as good as one that goes on with labels of 0. The public package `erag` stops with a KeyError there; one label
-              between 0 and 1 takes AP, RR, nDCG and R from all its lists, and a list without documents vanishes from its mean
+              than k is as good as one that goes on with labels of 0. In the public package `erag` one label between 0 and 1 takes AP,
+              RR, nDCG and R from all its lists and stops a list shorter than k with a KeyError; a list without documents leaves the mean
 
     >>> rank_metrics([0, 1, 0, 1, 0], ["P@5", "RR", "AP"])
     {'P@5': 0.4, 'RR': 0.5, 'AP': 0.5}
@@ -112,7 +112,7 @@ def _of_scores(labels, base, cutoff):
 
 
 def name_and_cutoff(name):
-    """("P", 5) of "P@5", None where there is no cutoff; ValueError for an unknown metric or no cutoff from 1 to a million."""
+    """("P", 5) of "P@5", ("P", None) of "P"; ValueError for an unknown metric or no cutoff from 1 to a million."""
     base, at, cutoff = checks.text("metric", name).partition("@")
     checks.one_of("metric", base, METRICS)
     if not at:

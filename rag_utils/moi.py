@@ -1,4 +1,4 @@
-"""MoI: what a passage is worth apart from its place in the prompt, and what a place is worth apart from the passage in it.
+"""MoI, mixture of intervention: what a passage is worth apart from its place in the prompt, and a place apart from what stands there.
 
 The passages are shown in several orders and each order gets a score, `saliency`. `fit` explains score i as sum_j a_j u_pi_i[j]: the
 utility u of the passage at place j, weighed by the position coefficient a_j; a is at least 0 and sums to 1. N passages, of which an
@@ -152,7 +152,7 @@ def fit(orders, scores, n, *, sign="free", pointwise=None, starts=24, rng=0):
     sign      : which of several equally good fits. "free": any. "decreasing position": only a_1 >= a_2 >= ... is allowed. "pointwise
                 prior": the one whose utility correlates most with `pointwise`
     pointwise : (n,) float, score of each passage alone; for "pointwise prior" only
-    starts    : int, 1 .. 10,000, positions to start from; as many again, up to 8 times, while fewer than 3 arrive at the least residual
+    starts    : int, 1 .. 10,000, positions in a round; 8 rounds, one where (2) fails, fewer once 3 arrive at the least residual
     rng       : seed or numpy Generator, for the starts
     returns   : Fit. Utilities are rounded to 1e-10 of the spread of the scores. A passage that is in no order gets the mean score
     raises    : ValueError if orders, scores or n are not such, an option is out of range, the name is unknown or pointwise is missing

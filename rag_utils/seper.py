@@ -1,7 +1,7 @@
-"""SePer: how much of a reader's belief lies on the right answer, and what a passage adds to it.
+"""SePer, semantic perplexity: how much of a reader's belief lies on the right answer, and what a passage adds to it.
 
 A question is asked N times. Each sample has a weight; samples that mean the same form a cluster.
-N samples, A reference answers, K clusters; log-likelihoods in nats, raw (not those of a warped distribution).
+N samples, A reference answers, K clusters; log-likelihoods in nats, of the model's own distribution, not of the one at a temperature.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def cluster(entails, *, join="earliest"):
     raises  : ValueError if not square, empty or not True and False; unknown names
     source  : SePer, Definition 2 and eq. 4; Kuhn et al. 2023. Two members need not entail each other. "latest" is the authors' code
 
-    >>> cluster([[True, True, False], [True, True, True], [False, True, True]])   # 2 agrees with 1, but 0 came first
+    >>> cluster([[True, True, False], [True, True, True], [False, True, True]])   # 2 agrees with 1, not with 0, who leads
     array([0, 0, 1])
     >>> cluster([[True, False, True], [False, True, True], [True, True, True]], join="latest")   # 2 agrees with 0 and with 1
     array([0, 1, 1])
@@ -92,7 +92,7 @@ def soft(log_likelihood, kernel, *, over_answers="mean", weighting="likelihood")
     over_answers   : "mean" of the per-answer beliefs, or "max", the largest
     returns        : float, 0 .. 1
     raises         : ValueError as `sample_weights`, and if kernel is not (N, A), A of 1 or more, or not in [0, 1]; unknown names
-    source         : SePer, eqs. 9 and 10, Algorithm 1 (SePer_S). "max" is the authors' code, which also mixes up answers and samples
+    source         : SePer, eqs. 9 and 10, Algorithm 1 (SePer_S): per sample; eq. 9: per cluster. "max": their code, which mixes up the axes
 
     >>> likelihoods = [0.5, 0.3, 0.2]
     >>> round(soft(np.log(likelihoods), [[1.0], [0.5], [0.0]]), 4)   # 0.5 + 0.3 / 2

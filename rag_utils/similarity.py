@@ -13,7 +13,7 @@ def rouge_l(prediction, references):
 
     prediction : str
     references : list of at least one str
-    returns    : float, 0 (no word in common) .. 1 (the same words in the same order)
+    returns    : float, 0 (no word in common) .. 1 (the same words in the same order); 0 where a text has no a-z or 0-9
     raises     : ValueError if prediction is not a string; if references is one string, empty or holds a non-string
     source     : Lin 2004; package rouge-score, without stemming. Words are runs of a-z and 0-9 after lower case, so letters with
                  accents cut a word in two. SePer, Table 2 does not say which ROUGE it is
@@ -29,7 +29,7 @@ def bleu(prediction, references):
     """Geometric mean of the precisions of 1- to 4-grams times a penalty for brevity, best over the references.
 
     prediction, references : as in `rouge_l`
-    returns                : float, 0 (no word in common) .. 1 (the same text)
+    returns                : float, 0 (no word in common) .. 1 (the same text); 0 of an empty text, even with itself
     raises                 : ValueError as `rouge_l`
     source                 : Papineni et al. 2002; package sacrebleu, sentence_bleu: tokens of 13a, upper and lower case differ, exponential
                              smoothing, and n-grams no longer than the prediction (effective order), so that fewer than four words can

@@ -89,9 +89,9 @@ def mean_interval(values, *, groups=None, resamples=RESAMPLES, rng=0):
     values  : (n,) numbers, n >= 2
     returns : Estimate
     raises  : ValueError if the shape is wrong, a number is not finite, or rows or questions are fewer than 2
-    source  : Efron and Tibshirani 1993, chapter 13; whole clusters: Davison and Hinkley 1997, section 3.8. Where all
-              values are 0, or all are 1, resampling has no width and would claim certainty; there it is the interval of
-              `proportion_interval`, with one trial per question, which holds for any quantity between 0 and 1
+    source  : Efron and Tibshirani 1993, chapter 13; whole clusters: Davison and Hinkley 1997, section 3.8. Where all values
+              are equal, resampling has no width and would claim certainty: if all are 0, or all 1, it is the interval of
+              `proportion_interval`, one trial per question, which holds for any quantity from 0 to 1; of others it stays so
 
     >>> print(mean_interval([0, 1, 1, 0, 1, 0, 1, 1]))
     0.62 [0.25, 0.88]
@@ -206,7 +206,7 @@ def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, permutations=
     """How far y rises with x, -1 .. 1, with its bootstrap interval and a two-sided p value.
 
     x, y    : (n,) numbers, n >= 3, neither constant
-    method  : "pearson" | "spearman" | "kendall" (tau-b: pairs tied in x or in y leave the denominator)
+    method  : "pearson" | "spearman" | "kendall" (tau-b: pairs in order less reversed, over the root of those untied in x times those in y)
     returns : Correlation. p without groups: scipy's test, or, below 30 rows, random permutations of y over the rows.
               p with groups: permutations of y within each question, so that a level shared by a question's rows is no
               evidence; 1 where no question has rows to tell apart. By permutation, p is twice the smaller tail, each

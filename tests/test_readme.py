@@ -46,6 +46,6 @@ def test_every_block_gives_what_it_says(monkeypatch):
     names, pairs = {}, []
     for block in BLOCKS:
         pairs += run(block.replace('mode="live"', 'mode="fresh"'), names)  # computed, and not kept
-    assert len(pairs) == 12
+    assert len(pairs) == 14
     for value, said in pairs:
         assert np.allclose(value, said, rtol=0, atol=0.006), f"README says {said}, got {value}"
