@@ -303,7 +303,7 @@ def report_salt(rows):
     print("Port Sennick (the answer is 1829)")
     for row in rows:
         said = ", ".join(f"{reply} x {times}" for reply, times in Counter(row["replies"]).most_common())
-        values = [as_array([each])[0] for each in (row, counted(row, "accepted"), counted(row, "kept"))]
+        values = [as_array([each])[0] for each in (row, counted(row, "accepted"))]
         print(f"  k = {len(row['passages'])}: {said:<22}DENSE {values[0]:.3f}, of accepted other words {values[1]:.3f}")
 
 

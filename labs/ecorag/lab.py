@@ -154,12 +154,11 @@ def numerical_gradient(function, x, h=1e-5):
     """The slope of a function at x by central differences: (f(x + h) - f(x - h)) / 2h, one coordinate at a time.
 
     function : of a (k,) array, returns a float
-    x        : (k,) float array; it is as before afterwards
+    x        : (k,) float array, never a list; it is as before afterwards
     returns  : (k,) float
     source   : the definition of a derivative
     """
     ### BEGIN SOLUTION
-    x = np.asarray(x, dtype=float)
     moves = h * np.eye(len(x))
     return np.array([(function(x + move) - function(x - move)) / (2 * h) for move in moves])
     ### END SOLUTION

@@ -244,6 +244,20 @@ def shuffled_itself(groups, rng):
     return chosen
 
 
+def by(kind, order=list):
+    """An among_equals whose groups are those with the same kind(key), taken in an order of their own."""
+
+    def among_equals(groups, rng):
+        kinds = [kind(group) for group in groups]
+        chosen = np.arange(len(groups))
+        for one in order(dict.fromkeys(kinds)):
+            places = [place for place, other in enumerate(kinds) if other == one]
+            chosen[places] = rng.permutation(places)
+        return chosen
+
+    return among_equals
+
+
 def without_singles(groups, rng):
     return np.array([each for each in lab.among_equals(groups, rng) if groups.count(groups[each]) > 1])
 
@@ -357,9 +371,11 @@ MISTAKES = [
     ("among_equals", "the labels of the first of the group", shuffling(lambda places, rng: places[0])),
     ("among_equals", "a group of one was left out", without_singles),
     ("among_equals", "labels came from other groups", lambda groups, rng: rng.permutation(len(groups))),
+    ("among_equals", "shuffle within each group only", by(hash)),
     ("among_equals", "group after group was joined", joined),
     ("among_equals", "the same order each time", seeded),
     ("among_equals", "with the same seed other orders came", unseeded),
+    ("among_equals", "the groups come from a set", by(lambda group: group, set)),
     ("among_equals", "nobody was given their own labels", shuffling(by_nobody)),
     ("among_equals", "moved round", shuffling(lambda places, rng: np.roll(places, rng.integers(len(places))))),
     ("among_equals", "the list that was handed in", shuffled_itself),

@@ -129,7 +129,7 @@ def best_position(orders, scores, utility):
 def fit(orders, scores, start, n, rounds=50):
     """Position and utilities from one start: in each round the best utilities for the position, then the best position for those.
 
-    At the end the utilities are found once more, for the position that is returned.
+    At the end the utilities are found once more, for the position that is returned; without a round that is the start.
 
     start   : (L,) float, the position to begin with; it is as before afterwards
     rounds  : int, 0 or more

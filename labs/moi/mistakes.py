@@ -47,6 +47,20 @@ def half_in_place(query, passages=None):
     return query - query.mean()
 
 
+def passages_in_place(query, passages=None):
+    if passages is None:
+        return lab.saliency(query)
+    passages += np.asarray(query)
+    passages -= passages.mean()
+    return passages
+
+
+def passages_half_in_place(query, passages=None):
+    if passages is not None:
+        passages += np.asarray(query)
+    return lab.saliency(query if passages is None else passages)
+
+
 def by_column(orders, position, n):
     matrix = np.zeros((len(orders), n))
     matrix[:, np.asarray(orders)] = position
@@ -203,6 +217,10 @@ def start_changed(orders, scores, start, n, rounds=50):
     return start.copy(), lab.best_utility(orders, scores, start, n)
 
 
+def at_least_once(orders, scores, start, n, rounds=50):
+    return lab.fit(orders, scores, start, n, max(rounds, 1))
+
+
 def stretching(position=None, utility=None):
     """A stretch with one side, or both, done otherwise: functions of the values, their mean and c."""
 
@@ -246,6 +264,16 @@ def of_unknowns(taken):
     return lambda slopes, matrix, places, n: n + places - 1 - taken(slopes, matrix)
 
 
+def counted(rows):
+    """A freedom that counts rows(orders) in the place of a rank, and knows that full orders leave something open."""
+
+    def freedom(orders, position, utility):
+        n, places = len(utility), len(position)
+        return max(int(places == n), n + places - 1 - len(rows(orders)))
+
+    return freedom
+
+
 def measuring(*, of=np.mean, over=np.mean, place=lambda order, gold: min(map(order.index, gold)), rank=lambda p: 1 / p):
     """A measurement with a mistake in it: of the orders of a question, over the questions, the place, what is made of it."""
 
@@ -285,8 +313,10 @@ MISTAKES = [
     ("saliency", "the second factor was left out", lambda query, passages=None: lab.saliency(query)),
     ("saliency", "the logarithms were multiplied", joined(lambda query, passages: query * passages)),
     ("saliency", "the second factor was divided by", joined(lambda query, passages: query - passages)),
-    ("saliency", "changed in place (+= or -=", in_place),
+    ("saliency", "query was changed in place (+= or -=", in_place),
     ("saliency", "the passages were added to it", half_in_place),
+    ("saliency", "passages was changed in place (+= or -=", passages_in_place),
+    ("saliency", "the query was added to it", passages_half_in_place),
     ("design", "a 1 where a passage is shown", lambda *given: (lab.design(*given) > 0).astype(float)),
     ("design", "the first place of an order has the first", lambda o, a, n: lab.design(o, np.asarray(a)[::-1], n)),
     ("design", "make a row per order", lambda *given: lab.design(*given).T),
@@ -340,6 +370,7 @@ MISTAKES = [
     ("fit", "one round only", alternating(every=1)),
     ("fit", "the position stayed at equal places", alternating(keep=False)),
     ("fit", "start was changed in place", start_changed),
+    ("fit", "one round was made, none is asked for", at_least_once),
     ("stretched", "stretched by c too", stretching(utility=lambda u, v, c: v + (u - v) * c)),
     ("stretched", "left as they are", stretching(utility=lambda u, v, c: u)),
     ("stretched", "the position was left as it is", stretching(position=lambda a, level, c: a)),
@@ -358,6 +389,8 @@ MISTAKES = [
     ("freedom", "only the design and the utilities", counting(lambda slopes, matrix, places, n: n - rank(matrix))),
     ("freedom", "the rank of the design alone was subtracted", counting(of_unknowns(lambda slopes, m: rank(m)))),
     ("freedom", "position's slopes alone", counting(of_unknowns(lambda slopes, m: rank(slopes)))),
+    ("freedom", "of which only two differ: take the rank", counted(list)),
+    ("freedom", "1, as for other positions", counted(lambda orders: np.unique(orders, axis=0))),
     ("rerank", "the lowest comes first", lambda utility: np.argsort(utility, kind="stable")),
     ("rerank", "the place of each passage", lambda utility: np.argsort(lab.rerank(utility))),
     ("rerank", "equal ones come out last first", lambda utility: np.argsort(utility, kind="stable")[::-1]),

@@ -207,7 +207,7 @@ def test_numerical_gradient_by_hand():
     expect(
         adapters.numerical_gradient(cubic, np.array([1.0, 2.0]), 0.1),
         [3.01, 20.0],
-        asked="numerical_gradient(x0^3 + 5 x1^2, at [1, 2], h=0.1)",
+        asked="numerical_gradient(x0^3 + 5 x1^2, x = array [1.0, 2.0], h=0.1)",
         equation="the definition of a derivative, (f(x + h) - f(x - h)) / 2h",
         mistakes={
             "a forward difference, (f(x + h) - f(x)) / h: its error is of the order of h, the central one's of h squared": [
@@ -233,7 +233,7 @@ def test_numerical_gradient_leaves_x_alone():
     expect(
         None if came is None else x.copy(),
         [1.0, 2.0],
-        asked="x after numerical_gradient(f, x = [1, 2], h=0.1)",
+        asked="x after numerical_gradient(f, x = array [1.0, 2.0], h=0.1)",
         equation="the docstring; whoever called needs x again",
         mistakes={
             "x was moved up in place and not put back: work on a copy": [1.1, 2.1],

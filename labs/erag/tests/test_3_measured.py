@@ -13,7 +13,9 @@ NUMBERS = json.loads((HERE / "snapshots.json").read_text(encoding="utf-8"))["tau
 TAU = "tau-b, (C - D) / root of (C + D + Tx)(C + D + Ty)"
 CONTROL = "the docstring: a random order within each group"
 VARIES = "not the same in each draw"
-GROUPS = [("a", 1), ("b", 1), ("a", 1), ("c", 0), ("b", 1), ("a", 1)]
+LETTERS = "abacba"
+KEYS = {"a": ("x", -1), "b": ("x", -2), "c": ("y", -1)}  # a and b have one hash, for hash(-1) is -2
+GROUPS = [KEYS[letter] for letter in LETTERS]
 
 
 @cache
@@ -189,10 +191,25 @@ def test_taus_of_dense_lists():
     )
 
 
-def drawn():
-    """(200, 6) places for GROUPS, drawn from one generator; None if nothing is returned."""
+class Key(tuple):
+    """A key whose place in a set can be chosen; that of a text changes whenever Python is started."""
+
+    def __hash__(self):
+        return self.place
+
+
+def keys_in_a_set(order):
+    """GROUPS, as keys that stand in a set in the order of these letters."""
+    keys = [Key(group) for group in GROUPS]
+    for key, letter in zip(keys, LETTERS, strict=True):
+        key.place = order.index(letter)
+    return keys
+
+
+def drawn(groups=GROUPS):
+    """(200, 6) places for the groups, drawn from one generator; None if nothing is returned."""
     rng = np.random.default_rng(1)
-    came = [adapters.among_equals(list(GROUPS), rng) for _ in range(200)]
+    came = [adapters.among_equals(list(groups), rng) for _ in range(200)]
     return None if any(each is None for each in came) else [[int(place) for place in each] for each in came]
 
 
@@ -221,9 +238,8 @@ def test_among_equals_gives_each_away_once():
 
 def test_among_equals_stays_in_the_group():
     came = drawn()
-    letters = "".join(key for key, _ in GROUPS)
     expect(
-        came and in_each([[letters[place % 6] for place in places] for places in came]),
+        came and in_each([[LETTERS[place % 6] for place in places] for places in came]),
         ["a", "b", "a", "c", "b", "a"],
         asked="whose labels among_equals gives to questions of the groups a, b, a, c, b, a",
         equation=CONTROL,
@@ -257,6 +273,14 @@ def test_among_equals_takes_all_chance_from_rng():
         asked="the orders of 200 draws, and those of 200 more from a generator with the same seed",
         equation=CONTROL,
         mistakes={"with the same seed other orders came: draw from the `rng` that is handed in": "not equal"},
+    )
+    came, again = drawn(keys_in_a_set("abc")), drawn(keys_in_a_set("cba"))
+    expect(
+        came and "equal" if came == again else "not equal",
+        "equal",
+        asked="the orders of 200 draws, and the same for keys that stand in another order in a set",
+        equation=CONTROL,
+        mistakes={"the groups come from a set, whose order changes from run to run: use a dict": "not equal"},
     )
 
 

@@ -60,6 +60,16 @@ def test_saliency_leaves_what_came_in():
             "query was changed in place (+= on an array): the passages were added to it": [-910.0, -911.0],
         },
     )
+    expect(
+        passages,
+        [-900.0, -899.0],
+        asked="passages, after saliency(query, passages)",
+        equation="the docstring, what comes in is as before afterwards",
+        mistakes={
+            "passages was changed in place (+= or -= on an array). Make a new one": [0.5, -0.5],
+            "passages was changed in place (+= on an array): the query was added to it": [-910.0, -911.0],
+        },
+    )
 
 
 def test_design_of_pruned_orders():

@@ -159,6 +159,14 @@ def test_fit_of_one_round():
         },
         within=1e-5,
     )
+    expect(
+        parts(adapters.fit(NOISY, np.array(NOISY_SCORES), np.array([0.75, 0.25]), 3, 0)),
+        numbers["start"],
+        asked="fit(five orders of two of three passages, scores, start=[0.75, 0.25], n=3, rounds=0)",
+        equation="the docstring: without a round the start comes back, with the best utilities for it",
+        mistakes={"one round was made, none is asked for": right},
+        within=1e-5,
+    )
 
 
 def test_fit_leaves_the_start():

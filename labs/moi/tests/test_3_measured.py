@@ -82,6 +82,18 @@ def test_freedom_of_pruned_orders():
             "less than nothing: the unknowns are N + L - 1": -1,
         },
     )
+    expect(
+        adapters.freedom([[0, 1], [2, 3]] * 3, [0.7, 0.3], [0.1, 0.9, 0.4, 0.3]),
+        3,
+        asked="freedom(orders [0, 1] and [2, 3], three times each, position [0.7, 0.3], utility [0.1, 0.9, 0.4, 0.3])",
+        equation="eq. 4, differentiated: 4 + 2 - 1 unknowns; equal orders move together, so there are 2 ways",
+        mistakes={
+            "six orders were counted, of which only two differ: take the rank": 0,
+            "less than nothing: six orders were counted, of which only two differ": -1,
+            "this is the rank: subtract it from the number of unknowns": 2,
+            "the position keeps its sum: that is one unknown and one way to move less": 4,
+        },
+    )
 
 
 def test_freedom_of_full_orders():
@@ -97,6 +109,18 @@ def test_freedom_of_full_orders():
             "the position keeps its sum: that is one unknown and one way to move less": 2,
             "the orders were counted: subtract the rank from the unknowns, not from the orders": 7,
             "the rank of the position's slopes alone: the utilities move too": 5,
+        },
+    )
+    orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]
+    expect(
+        adapters.freedom(orders, [1 / 3] * 3, [0.1, 0.9, 0.4]),
+        2,
+        asked="freedom(all six orders of three passages, position [1/3, 1/3, 1/3], utility [0.1, 0.9, 0.4])",
+        equation="eq. 4, differentiated: 3 + 3 - 1 unknowns; at equal places the scores feel the mean utility alone",
+        mistakes={
+            "1, as for other positions: take the rank of the slopes at this position": 1,
+            "this is the rank: subtract it from the number of unknowns": 3,
+            "the rank of the design alone was subtracted: the position moves too": 4,
         },
     )
 
