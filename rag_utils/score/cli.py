@@ -4,6 +4,7 @@ import ast
 import os
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,19 +28,22 @@ def run(
     chapter: Annotated[str, typer.Argument(help="A chapter, such as 01_data_and_models.")],
     parameter: Annotated[list[str], typer.Option("-p", "--parameter", help="NAME=VALUE; may be repeated.")] = (),
     mode: Annotated[Mode, typer.Option(help="live records what is missing, fresh ignores recordings.")] = Mode.replay,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where the executed notebook goes, a .ipynb file.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that compute, each with the model; more than 1 by Ray.")] = 1,
 ) -> None:
-    """Execute one chapter. Without parameters the page in the book is renewed, with them the result goes to runs/."""
+    """Execute one chapter. Without parameters the page in the book is renewed; with them the result replaces the last one in runs/."""
     chapters.checked(chapter, given := dict(map(assignment, parameter)))
+    if output is not None and output.suffix != ".ipynb":
+        raise ValueError(f"--output names the executed notebook, a file that ends in .ipynb; got {str(output)!r}")
     if workers > 1 and mode is Mode.replay:
         raise ValueError(f"a replay computes nothing that {workers} workers could share; add --mode live, or leave --workers out")
     os.environ["RAG_COMPANION_WORKERS"] = str(workers)  # for the kernel, see `score.workers`
     if mode is not Mode.replay:
         typer.echo(f"{chapter}: executing, mode {mode.value}", err=True)
-        result = chapters.run(chapter, {**given, "mode": mode.value})
+        result = chapters.run(chapter, {**given, "mode": mode.value}, output=output)
     if mode is Mode.replay or (mode is Mode.live and not given):  # the page is always made from recordings
-        result = chapters.run(chapter, given)
-    typer.echo(result.relative_to(chapters.ROOT))
+        result = chapters.run(chapter, given, output=output)
+    typer.echo(output or result.relative_to(chapters.ROOT))
 
 
 @app.command()

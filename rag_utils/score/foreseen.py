@@ -34,7 +34,8 @@ class Plan:
     card      : gigabytes of the GPU, None without one
     disk      : gigabytes that the run adds to the recordings; 0 in mode "fresh"
     weights   : gigabytes of the weights, which must be on disk and fit the memory, or the GPU's
-    stopped   : cells that the stand-in's replies ended; what they would have asked later is not in the plan
+    stopped   : cells that ended early, for want of a benchmark's texts or since the stand-in's replies mean nothing, and what they said;
+                what they would have asked later is not in the plan
     """
 
     calls: pd.DataFrame
@@ -56,8 +57,13 @@ class Plan:
         lines = [shown.to_string(), ""]
         lines += [f"{about} {self.minutes:.1f} minutes, {self.gigabytes:.1f} GB of memory{card}"]
         lines += [f"{self.disk * 1000:.1f} MB of recordings, {self.weights:.1f} GB of weights"]
-        if self.stopped:
-            lines += ["cells that words without meaning stopped; what they ask is not counted:", *self.stopped]
+        absent = [cell for cell in self.stopped if ": DataError: " in cell]
+        after = [cell for cell in self.stopped if ": NameError: " in cell and absent]
+        if absent:
+            beside = f" (and {len(after)} more that stand on them)" if after else ""
+            lines += [f"cells that want texts which are not here{beside}; what they ask is not counted:", *absent]
+        if others := [cell for cell in self.stopped if cell not in absent + after]:
+            lines += ["cells that words without meaning stopped; what they ask is not counted:", *others]
         return "\n".join(lines)
 
 

@@ -302,6 +302,15 @@ def test_ctrl_c_ends_in_one_line_and_leaves_nothing(book, words):
     assert [path.name for path in (book / "book").iterdir()] == ["begun"] and not (book / "stamps").exists()
 
 
+def test_a_result_goes_where_it_is_wanted_and_the_last_one_stays(book, tmp_path):
+    command("run", "01_good", "-p", "number=4")
+    kept = (book / "runs/01_good.ipynb").read_bytes()
+    wanted = tmp_path / "mine" / "five.ipynb"
+    assert command("run", "01_good", "-p", "number=5", "--output", str(wanted)) == (0, f"{wanted}\n")
+    assert wanted.exists() and (book / "runs/01_good.ipynb").read_bytes() == kept
+    assert "ends in .ipynb; got 'five.html'" in command("run", "01_good", "--output", "five.html")[1]
+
+
 def test_no_kernel_speaks_of_its_transport(book):
     done = subprocess.run(in_a_process("run", "01_good"), capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "book/01_good.ipynb\n", "")

@@ -119,6 +119,15 @@ def test_a_cell_that_words_without_meaning_stop_is_named_and_the_others_are_aske
     assert "cell 2: ZeroDivisionError" in str(made)
 
 
+def test_cells_that_want_absent_texts_are_told_from_those_that_stand_on_them(book):
+    absent = "from rag_utils.data import DataError\nraise DataError('data set nq is not here')"
+    said = str(book(absent, "rows = pool", "1 / 0", CHAPTER))
+    want, nothing = said.index("cells that want texts which are not here"), said.index("cells that words without meaning stopped")
+    assert want < said.index("cell 2: DataError: data set nq is not here") < nothing < said.index("cell 4: ZeroDivisionError")
+    assert "not here (and 1 more that stand on them);" in said and "cell 3" not in said
+    assert "cell 2: NameError" in str(book("rows = pool"))
+
+
 def test_the_judge_is_counted_and_embeds_nothing_that_is_kept(book, tmp_path):
     made = book(CHAPTER, JUDGED)
     row = made.calls.loc["EmbeddedJudge, judgements, 0"]
