@@ -18,7 +18,7 @@ def rank_metrics(labels, metrics):
     labels  : (n,) numbers from 0 to 1, best rank first, n >= 1; what `annotate` returns for one question with documents
     metrics : list of names as in ir-measures, with or without a cutoff: "AP" (the paper's MAP, of one list), "RR" (MRR), "nDCG@10", "P@5",
               "R@5", "Success@5" (hit ratio). P, R and Success without "@k" take the whole list, k = n
-    returns : dict, name as given -> float, 0 .. 1. All labels 0: every metric is 0
+    returns : dict, name as given -> float, 0 .. 1, rounded to 12 decimals. All labels 0: every metric is 0
     raises  : ValueError if labels is no such list; for no or unknown metrics; for others than P and Success if a label is not 0 or 1
     source  : eRAG, section 2; ir-measures (trec_eval). Relevant are documents of this list only, so R of the whole list is Success.
               Labels between 0 and 1: P@k is the sum of the first k over k, Success@k the largest of them. A list that is shorter
@@ -99,7 +99,7 @@ def _of_relevance(labels, asked):
     relevant = {"list": {str(i): int(label) for i, label in enumerate(labels)}}
     run = {"list": {str(i): float(-i) for i in range(len(labels))}}
     values = ir_measures.calc_aggregate(list(dict.fromkeys(measures.values())), relevant, run)
-    return {name: float(values[measure]) for name, measure in measures.items()}
+    return {name: round(float(values[measure]), 12) for name, measure in measures.items()}  # so that equal lists tie
 
 
 def _of_scores(labels, base, cutoff):

@@ -98,9 +98,15 @@ def test_bounds_and_relations(labels, k):
     found = rank_metrics(labels, [*WHOLE, f"P@{k}", f"R@{k}", f"Success@{k}", f"R@{len(labels)}"])
     assert all(0 <= value <= 1 for value in found.values())
     assert found["R"] == found[f"R@{len(labels)}"] == found["Success"]
-    assert found["P"] == sum(labels) / len(labels)
+    assert found["P"] == pytest.approx(sum(labels) / len(labels), abs=1e-12)
     assert found[f"Success@{k}"] >= max(found[f"P@{k}"], found[f"R@{k}"])
     assert found["RR"] <= found["Success"]
+
+
+def test_lists_of_equal_worth_tie_whatever_order_their_terms_are_summed_in():
+    tied = [[1, 0, 0, 1, 1, 0], [1, 0, 0, 0, 1, 0]]  # (1 + 2/4 + 3/5) / 3 and (1 + 2/5) / 2, which floats tell apart
+    assert [rank_metrics(labels, ["AP"]) for labels in tied] == [{"AP": 0.7}] * 2
+    assert sum([1, 2 / 4, 3 / 5]) / 3 != sum([1, 2 / 5]) / 2
 
 
 @repeatable
