@@ -4,7 +4,6 @@ Each row of a file is checked (`DataError` names file, row and field, and quotes
 data sets, which a `datasets.Dataset` holds in memory; `load` turns that into `Question` objects.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from itertools import islice
 import numpy as np
 
 from rag_utils.base import checks
+from rag_utils.base.sealed import sha256
 from rag_utils.corpora import companion
 from rag_utils.corpora.manifest import DataError, locate
 from rag_utils.corpora.rows import AnyText, Row, Some, Text, check, checked, fields, items, lines, once
@@ -104,7 +104,7 @@ def question_id(text: str) -> str:
     >>> question_id("who wrote hamlet")
     '87b473173b5e'
     """
-    return _digest(checks.text("text", text))[:12]
+    return sha256(checks.text("text", text))[:12]
 
 
 def passage_id(title: str, text: str) -> str:
@@ -113,7 +113,7 @@ def passage_id(title: str, text: str) -> str:
     >>> passage_id("Hamlet", "A play.") == passage_id("Hamlet", "A play. ")
     False
     """
-    return _digest(f"{checks.text('title', title)}\n{checks.text('text', text)}")[:12]
+    return sha256(f"{checks.text('title', title)}\n{checks.text('text', text)}")[:12]
 
 
 def held_out(question_text: str) -> bool:
@@ -124,11 +124,7 @@ def held_out(question_text: str) -> bool:
     >>> [held_out(text) for text in ("who wrote hamlet", "who wrote siddhartha")]
     [False, True]
     """
-    return _digest(checks.text("question_text", question_text))[-1] in "048c"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256(checks.text("question_text", question_text))[-1] in "048c"
 
 
 def load(name: str) -> list[Question]:

@@ -76,6 +76,7 @@ def _tables(path: Path) -> dict[str, dict]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         wanted = f'wanted TOML, a line [NAME] and below it reader = "..."; mend it, or leave {OWN} out'
+        wanted = wanted if path.parent != ROOT / "data" else "rag_utils works from its own folder: run pip install -e . there"
         raise ValueError(f"{path} cannot be read: {error}; {wanted}") from error
 
 

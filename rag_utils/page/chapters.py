@@ -98,6 +98,9 @@ def run(chapter: str, given: dict[str, object] | None = None, *, output: Path | 
         scratch = Path(folder, output.name)
         _execute(chapter, given, scratch)
         notebook = _cleaned(nbformat.read(scratch, as_version=4))
+        if changed := ", ".join(f"`{name} = {value!r}`" for name, value in given.items() if name != "mode"):
+            said = f"> **A run with {changed}.** Numbers and figures are of this run; the sentences were written for the published page."
+            notebook.cells.insert(1, nbformat.v4.new_markdown_cell(said, id="own-run"))
         scratch.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
         os.replace(scratch, output)
     return output

@@ -65,7 +65,7 @@ def status() -> None:
     """Where each data set is, whether it is the right file, and its licence."""
     for name, entry, path, is_right in manifest.status():
         state = "absent" if path is None else "ok" if is_right else "wrong checksum"
-        typer.echo(f"{name:12} {state:15} {entry.rows:5} rows  {entry.licence}  {path or ''}".rstrip())
+        typer.echo(f"{name:12} {state:15} {entry.rows:5} rows  {entry.licence}  {path or f'wanted: {entry.path} in RAG_COMPANION_DATA'}")
 
 
 @data.command()

@@ -1,6 +1,7 @@
 """What a run would cost: its calls, made of a stand-in that only notes them, their tokens, and minutes by a few seconds of the reader."""
 
 import resource
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -156,7 +157,7 @@ def _counter(reader):
 
 def memory(reader) -> float:
     """Gigabytes: the most so far, or, of a model in this process, what it takes now and a full batch of keys and values."""
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     if model := getattr(reader, "model", None):
         weights = sum(part.numel() * part.element_size() for part in model.parameters())
         most = max(most, 2 * weights + HELD * bytes_a_token(model) * reader.batch_tokens)

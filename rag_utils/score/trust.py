@@ -87,5 +87,5 @@ def _tried(statistic, *columns, **how) -> dict:
     try:
         estimate = statistic(*columns, **how)
     except ValueError:
-        return {"value": np.nan, "low": np.nan, "high": np.nan, "n": len(columns[0])}
+        return {"value": np.nan, "low": np.nan, "high": np.nan, "n": len(columns[-1])}
     return {"value": estimate.value, "low": estimate.low, "high": estimate.high, "n": estimate.n}

@@ -189,7 +189,7 @@ def test_the_command_lists(book):
     listed = "embedded embedded-base embedded-judge laptop workstation paper"
     assert status == 0 and " ".join(line.split()[0] for line in output.splitlines()) == listed
     status, output = command("data", "status")
-    assert status == 0 and "musique" in output
+    assert status == 0 and "multihop/musique.jsonl" in output  # where it is, or where it is looked for
 
 
 def test_an_error_is_one_sentence_and_not_a_traceback():
@@ -307,6 +307,8 @@ def test_a_result_goes_where_it_is_wanted_and_the_last_one_stays(book, tmp_path)
     kept = (book / "runs/01_good.ipynb").read_bytes()
     wanted = tmp_path / "mine" / "five.ipynb"
     assert command("run", "01_good", "-p", "number=5", "--output", str(wanted)) == (0, f"{wanted}\n")
+    said = [cell.source for cell in nbformat.read(wanted, as_version=4).cells if cell.cell_type == "markdown"]
+    assert said[1].startswith("> **A run with `number = 5`.**") and "A run with" not in (chapters.run("01_good")).read_text()
     assert wanted.exists() and (book / "runs/01_good.ipynb").read_bytes() == kept
     assert "ends in .ipynb; got 'five.html'" in command("run", "01_good", "--output", "five.html")[1]
 

@@ -73,6 +73,8 @@ def test_one_label_only_says_little():
     assert table.loc["accuracy", "value"] == 1 and table.loc["right", "high"] == 1
     assert np.isnan(table.loc["kappa", "value"]) and np.isnan(table.loc["contrast", "value"])
     assert table["n"].tolist() == [2, 2, 2, 2, 2, 0]
+    one = judge_check(Initials(), labelled(("q1", ["a"], "b", 0)))  # no interval of one, and no F1 where nothing is right
+    assert np.isnan(one.loc["F1", "value"]) and one["n"].tolist() == [1, 1, 1, 1, 1, 0]
 
 
 def test_files_are_read_and_what_is_wrong_is_named(tmp_path):
