@@ -7,7 +7,6 @@
 """
 
 import hashlib
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -159,7 +158,7 @@ class EmbeddedJudge(Judge):
             table = design(*zip(*open_pairs, strict=True), encode=encode)
             for pair, row in zip(open_pairs, table, strict=True):
                 fit = self._fit(pair[0])
-                known[pair] = 1 / (1 + math.exp(-fit.intercept - float(row @ fit.coefficients)))
+                known[pair] = float(expit(fit.intercept + float(row @ fit.coefficients)))
         return np.round([known[pair] for pair in pairs], DECIMALS)
 
     def _obvious(self, question: str, left: str, right: str) -> float | None:

@@ -72,7 +72,7 @@ def write(folder: Path, monkeypatch) -> None:
     for name, (path, content) in FILES.items():
         (folder / path).write_bytes(written := content())
         known[name] = {"path": path, "sha256": hashlib.sha256(written).hexdigest()}
-        known[name] |= {"rows": 1, "source": f"invented/{name}@1", "url": None, "licence": "CC0", "hub": None}
+        known[name] |= {"rows": 1, "source": f"invented/{name}@1", "url": ["https://example.org/rows"], "licence": "CC0"}
     (folder / "manifest.json").write_text(json.dumps(known))
     monkeypatch.setattr(manifest, "MANIFEST", folder / "manifest.json")
     monkeypatch.setenv("RAG_COMPANION_DATA", str(folder))

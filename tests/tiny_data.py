@@ -12,7 +12,7 @@ def multihop(folder: Path, monkeypatch, name: str, rows: list[dict]) -> None:
     content = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / f"{name}.jsonl").write_text(content)
     known = {"path": f"{name}.jsonl", "sha256": hashlib.sha256(content.encode()).hexdigest(), "rows": len(rows)}
-    known |= {"source": "invented/rows@1", "url": None, "licence": "CC0", "hub": None}
+    known |= {"source": "invented/rows@1", "url": ["https://example.org/rows"], "licence": "CC0"}
     (folder / "manifest.json").write_text(json.dumps({name: known}))
     monkeypatch.setattr(manifest, "MANIFEST", folder / "manifest.json")
     monkeypatch.setenv("RAG_COMPANION_DATA", str(folder))

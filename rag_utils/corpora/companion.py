@@ -10,15 +10,8 @@ COMPANION = ROOT / "data" / "companion"
 
 KIND = Literal["real", "invented"]
 ARTICLE = fields(id=Text, title=Text, kind=KIND, split=Text, passages=Some[fields(id=Text, sentences=Some[Text])])
-CONTRAST = fields(
-    id=Text,
-    question=Text,
-    left=Text,
-    right=Text,
-    equivalent=bool,
-    category=Literal["number", "date", "yes_no", "negation", "entity", "paraphrase"],
-    split=Literal["train", "test"],
-)
+CATEGORY = Literal["number", "date", "yes_no", "negation", "entity", "paraphrase"]
+CONTRAST = fields(id=Text, question=Text, left=Text, right=Text, equivalent=bool, category=CATEGORY, split=Literal["train", "test"])
 GOLD = fields(passage=Text, sentences=Some[int])
 ASKED = {"id": Text, "kind": KIND, "split": Text, "gold": Some[GOLD], "distractors": list[Text]}
 TYPES = Literal["single", "bridge", "comparison", "yes_no"]
@@ -66,17 +59,10 @@ def asked(name: str) -> Iterator[dict]:
             if min(part.sentences) < 0 or max(part.sentences) > last:
                 raise DataError(f"{where}, field gold.{i}.sentences: wanted 0 to {last}, got another number")
         text, answers, its_type = asks(item)
-        yield {
-            "id": item.id,
-            "text": text,
-            "answers": answers,
-            "gold": gold,
-            "distractors": [find(name, where, f"distractors.{i}") for i, name in enumerate(item.distractors)],
-            "split": item.split,
-            "type": its_type,
-            "kind": item.kind,
-            "gold_sentences": [part.sentences for part in item.gold],
-        }
+        others = [find(name, where, f"distractors.{i}") for i, name in enumerate(item.distractors)]
+        row = {"id": item.id, "text": text, "answers": answers, "gold": gold, "distractors": others}
+        sentences = [part.sentences for part in item.gold]
+        yield row | {"split": item.split, "type": its_type, "kind": item.kind, "gold_sentences": sentences}
 
 
 def contrast() -> Iterator[dict]:

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT, CacheError, cache_dir, make_dir
 from rag_utils.base.sealed import digests
+from rag_utils.corpora import prompts
 from rag_utils.corpora.rows import DataError, Form, document, unreadable
 
 MANIFEST = ROOT / "data" / "manifest.json"
@@ -33,9 +34,8 @@ class Entry(Form):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     rows: int = Field(gt=0)  # questions, or records where there are none, before any is left out
     source: str = Field(min_length=1)  # owner/repository@commit:path
-    url: str | None = Field(pattern=r"^https?://")  # None: not to be had in this form
+    url: list[Annotated[str, Field(pattern=r"^https?://")]] = Field(min_length=1)  # of the file, or of prompts that hold its rows
     licence: str = Field(min_length=1)
-    hub: str | None  # name of the full set on the model hub
 
 
 def entries() -> dict[str, Entry]:
@@ -53,7 +53,8 @@ def locate(name: str) -> Path:
     entry = _entry(name)
     if path := _found(_places(entry)):
         return _checked(name, path, entry)
-    raise _absent(name, entry)
+    where = f"or set RAG_COMPANION_DATA to a folder that holds {entry.path}"
+    raise DataError(f"data set {name!r} is not here; run: rag-companion data fetch {name}, {where}")
 
 
 def status() -> list[tuple[str, Entry, Path | None, bool | None]]:
@@ -65,7 +66,7 @@ def status() -> list[tuple[str, Entry, Path | None, bool | None]]:
 def fetch(name: str) -> Path:
     """Download a data set's file into the cache, unless a right one is here already, and return its path.
 
-    raises : ValueError for an unknown name; DataError if there is no address, no answer, not enough room, a cache that
+    raises : ValueError for an unknown name; DataError if there is no answer, not enough room, a cache that
              cannot be written to, or a wrong checksum
     """
     entry = _entry(name)
@@ -74,8 +75,6 @@ def fetch(name: str) -> Path:
         return _checked(name, path, entry)
     if _found([target]) and _digest(target) == entry.sha256:
         return target
-    if entry.url is None:
-        raise _absent(name, entry)
     try:
         make_dir(target.parent)
         _download(name, entry, target)
@@ -93,9 +92,11 @@ def _download(name: str, entry: Entry, target: Path) -> None:
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
-            file.writelines(_chunks(name, entry.url))
+            given = [_chunks(name, address) for address in entry.url]
+            texts = [b"".join(chunks).decode(errors="replace") for chunks in given[1:] and given]
+            file.writelines([prompts.rows(texts).encode()] if texts else given[0])
         if (got := _digest(partial)) != entry.sha256:
-            apart = f"the file from {entry.url} has SHA-256 {got[:12]}, wanted {entry.sha256[:12]}"
+            apart = f"what came from {entry.url[0]} has SHA-256 {got[:12]}, wanted {entry.sha256[:12]}"
             mend = "the download was cut short or the source has changed, run it again"
             raise DataError(f"data set {name!r}: {apart}; {mend}")
         os.replace(partial, target)
@@ -133,19 +134,12 @@ def _found(places: list[Path]) -> Path | None:
     return next((path for path in places if os.path.isfile(path)), None)
 
 
-def _absent(name: str, entry: Entry) -> DataError:
-    get = f"run: rag-companion data fetch {name}, or set" if entry.url else "it cannot be downloaded in this form; set"
-    full = f" (the full set is {entry.hub} on the model hub)" if entry.hub and not entry.url else ""
-    return DataError(f"data set {name!r} is not here; {get} RAG_COMPANION_DATA to a folder that holds {entry.path}{full}")
-
-
 def _checked(name: str, path: Path, entry: Entry) -> Path:
     got = _digest(path)
     if got == entry.sha256:
         return path
-    again = f"remove it and run: rag-companion data fetch {name}" if entry.url else "replace it by the right one"
     apart = f"{path} has SHA-256 {got[:12]}, wanted {entry.sha256[:12]}"
-    raise DataError(f"data set {name!r}: {apart}; it is damaged or another version, {again}")
+    raise DataError(f"data set {name!r}: {apart}; it is damaged or another version, remove it and run: rag-companion data fetch {name}")
 
 
 def _digest(path: Path) -> str:

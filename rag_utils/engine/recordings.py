@@ -5,7 +5,6 @@ chapter, hold calls on our own corpus only and are written by `seal` alone: a fi
 by key, replaced as a whole. A prompt is never stored, only the hash of the call.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable
@@ -29,7 +28,7 @@ def call_key(**call) -> str:
     True
     """
     text = json.dumps(call, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return sealed.sha256(text)[:32]
 
 
 class Recordings(Store):
@@ -71,7 +70,7 @@ def seal(chapter: str, keys: Collection[str]) -> Path:
             f"`rag-companion run {chapter} --mode live` records them."
         )
     body = "".join(json.dumps({"key": key, **replies[key]}, ensure_ascii=False) + "\n" for key in wanted)
-    head = {"format": FORMAT, "replies": len(wanted), "sha256": hashlib.sha256(body.encode()).hexdigest()}
+    head = {"format": FORMAT, "replies": len(wanted), "sha256": sealed.sha256(body)}
     path = TRACKED / f"{chapter}.jsonl"
     make_dir(TRACKED)
     try:
@@ -127,7 +126,7 @@ def read_sealed(path: Path) -> dict[str, dict]:
         raise RecordingError(f"{path} has format {version}, this version reads format {FORMAT}; {restore}")
     if lines != expected:
         raise RecordingError(f"{path} is damaged: its header promises {expected} replies, {lines} are there; {restore}")
-    if hashlib.sha256(body).hexdigest() != digest:
+    if sealed.sha256(body) != digest:
         raise RecordingError(f"{path} is damaged: the checksum of its {lines} replies is wrong; {restore}")
     _read[path] = state, {reply.pop("key"): reply for reply in map(json.loads, body.splitlines())}
     return _read[path][1]

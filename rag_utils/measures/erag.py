@@ -62,14 +62,9 @@ def ask(
         said["again"] = _replies(reader, alone, max_new_tokens=max_new_tokens, temperature=1.0, seed=again)
     scores = {name: cache(score) for name, score in SCORES.items()}  # most replies come several times
     table = pd.DataFrame(
-        {
-            "id": question.id,
-            "condition": retriever,
-            "rank": rank,
-            "document": document,
-            "answer": answers.contains_answer(passages[document].text, question.answers),
-            "provenance": float(document in {passage.id for passage in question.gold}),
-        }
+        {"id": question.id, "condition": retriever, "rank": rank, "document": document}
+        | {"answer": answers.contains_answer(passages[document].text, question.answers)}
+        | {"provenance": float(document in {passage.id for passage in question.gold})}
         for question, retriever, ranks in lists
         for rank, document in enumerate(ranks, 1)
     )

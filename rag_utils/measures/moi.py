@@ -21,6 +21,7 @@ from rag_utils import answers, moi
 from rag_utils.base import checks
 from rag_utils.data import Passage, Question
 from rag_utils.lm import LanguageModel
+from rag_utils.measures import by_id
 from rag_utils.measures.erag import SCORES
 from rag_utils.prompts import Prompt
 from rag_utils.retrieve import Run, ranking
@@ -149,14 +150,13 @@ def judged(reply: str, question: Question) -> dict:
 
 def _asked(questions: Sequence[Question], shown: Shown, sets: Sets):
     """Of every order the columns that name it, its question, and the passages as it puts them; ValueError if any of these is missing."""
-    questions = list(dict.fromkeys(questions))
-    by_id = dict(zip(checks.distinct("ids of questions", [asked.id for asked in questions]), questions, strict=True))
+    asked = by_id(list(dict.fromkeys(questions)))
     for condition, orders in sets.items():
-        checks.keyed(f"questions of {condition}", by_id, orders), checks.keyed("shown", shown, orders)
+        checks.keyed(f"questions of {condition}", asked, orders), checks.keyed("shown", shown, orders)
         for name, every in orders.items():
             for run, order in enumerate(every):
                 row = {"id": name, "condition": condition, "run": run, "order": label(order)}
-                yield row, by_id[name], [shown[name][place] for place in order]
+                yield row, asked[name], [shown[name][place] for place in order]
 
 
 def problems(table: pd.DataFrame, condition: str, *, prior: bool = False, form: str = "log") -> dict[str, Problem]:

@@ -69,9 +69,10 @@ def status() -> None:
 
 
 @data.command()
-def fetch(name: Annotated[str, typer.Argument(help="A data set of `rag-companion data status`.")]) -> None:
-    """Download one data set into the cache and check it."""
-    typer.echo(manifest.fetch(name))
+def fetch(names: Annotated[list[str], typer.Argument(help="Data sets of `rag-companion data status`.")]) -> None:
+    """Download data sets into the cache and check each."""
+    for name in names:
+        typer.echo(manifest.fetch(name))
 
 
 def assignment(text: str) -> tuple[str, object]:

@@ -14,11 +14,33 @@ from looped import each
 
 from rag_utils.base import sealed
 from rag_utils.base.cache import CacheError, cache_dir, make_dir
-from rag_utils.corpora import manifest
+from rag_utils.corpora import manifest, prompts
 from rag_utils.corpora.manifest import DataError
 
 CONTENT = b'{"question": "which bird sings at noon"}\n'
 PATH = "toy/rows.jsonl"
+PROMPT = """# METADATA: {"qid": "a"}
+Wikipedia Title: Salt
+It is grey.
+
+It comes from ponds.
+
+Wikipedia Title: Bread
+It is old.
+
+Q: Which colour?
+A: grey
+
+
+# METADATA: {"qid": "b"}
+Wikipedia Title: Bread
+It is old.
+
+Wikipedia Title: Wool
+Wet: it smells.
+
+Q: How old?
+A: old"""
 
 
 def entry(**changes) -> dict:
@@ -27,9 +49,8 @@ def entry(**changes) -> dict:
         "sha256": hashlib.sha256(CONTENT).hexdigest(),
         "rows": 1,
         "source": "owner/repository@0123:rows.jsonl",
-        "url": None,
+        "url": ["https://example.org/rows"],
         "licence": "CC0",
-        "hub": "owner/toy",
     } | changes
 
 
@@ -131,7 +152,10 @@ def test_the_repository_s_manifest_names_its_files_and_their_addresses_agree_wit
         commit, _, path = rest.partition(":")
         assert len(commit) == 40
         address = f"https://raw.githubusercontent.com/{repository}/{commit}/{path}"
-        assert one.url == (None if name in ("hotpotqa", "musique") else address)
+        if name in ("hotpotqa", "musique"):
+            assert path == "prompts/" and len(one.url) == 4 and all(each.startswith(f"{address}{name}/") for each in one.url)
+        else:
+            assert one.url == [address]
 
 
 @each(
@@ -140,7 +164,8 @@ def test_the_repository_s_manifest_names_its_files_and_their_addresses_agree_wit
         ({"sha256": "abc"}, "toy.sha256"),
         ({"path": "/etc/rows"}, "toy.path"),
         ({"path": "../rows"}, "toy.path"),
-        ({"url": "file:///etc/rows"}, "toy.url"),
+        ({"url": ["file:///etc/rows"]}, "toy.url.0"),
+        ({"url": []}, "toy.url"),
         ({"rows": "1"}, "toy.rows"),
         ({"extra": 1}, "toy.extra"),
     ],
@@ -172,16 +197,12 @@ def test_a_file_is_found_in_the_cache_and_a_given_folder_comes_first(write, tmp_
 
 
 def test_an_absent_file_says_what_to_do(write):
-    assert (
-        f"is not here; it cannot be downloaded in this form; set RAG_COMPANION_DATA to a folder that holds {PATH}"
-        in (message(manifest.locate, "toy"))
-    )
-    write(url="https://example.org/rows")
-    assert "run: rag-companion data fetch toy, or set RAG_COMPANION_DATA" in message(manifest.locate, "toy")
+    text = message(manifest.locate, "toy")
+    assert f"run: rag-companion data fetch toy, or set RAG_COMPANION_DATA to a folder that holds {PATH}" in text
 
 
 def test_a_damaged_file_is_an_error_also_where_the_cache_has_a_good_one(write, tmp_path, monkeypatch):
-    put(write(url="https://example.org/rows"))
+    put(write())
     bad = put(tmp_path / "given" / PATH, CONTENT[:-5])
     monkeypatch.setenv("RAG_COMPANION_DATA", str(tmp_path / "given"))
     for function in (manifest.locate, manifest.fetch):
@@ -228,7 +249,7 @@ def test_status_tells_absent_right_and_wrong(write):
 
 
 def test_fetch_downloads_once_and_leaves_nothing_beside_the_file(write, serve):
-    path = write(url=serve(CONTENT))
+    path = write(url=[serve(CONTENT)])
     assert manifest.fetch("toy") == path
     assert path.read_bytes() == CONTENT
     assert manifest.fetch("toy") == manifest.locate("toy") == path
@@ -237,40 +258,64 @@ def test_fetch_downloads_once_and_leaves_nothing_beside_the_file(write, serve):
 
 
 def test_fetch_replaces_a_damaged_file_of_the_cache(write, serve):
-    path = put(write(url=serve(CONTENT)), b"half")
+    path = put(write(url=[serve(CONTENT)]), b"half")
     assert manifest.fetch("toy").read_bytes() == CONTENT == path.read_bytes()
 
 
 def test_a_download_with_a_wrong_checksum_is_not_kept(write, serve):
-    path = write(url=serve(CONTENT[:10]))
+    path = write(url=[serve(CONTENT[:10])])
     assert "wanted" in message(manifest.fetch, "toy")
     assert list(path.parent.iterdir()) == []
 
 
-def test_what_cannot_be_downloaded_says_where_else_it_is(write):
-    text = message(manifest.fetch, "toy")
-    assert "owner/toy" in text and "RAG_COMPANION_DATA" in text
+def test_rows_are_taken_from_prompts_where_there_are_several_addresses(write, serve):
+    rows = prompts.rows([PROMPT, PROMPT])
+    path = write(url=[serve(PROMPT.encode())] * 2, sha256=hashlib.sha256(rows.encode()).hexdigest())
+    assert manifest.fetch("toy") == manifest.locate("toy") == path
+    assert path.read_text() == rows and serve.asked == 2
+    path.unlink()
+    write(url=[serve(b"\xff no prompt")] * 2, sha256=hashlib.sha256(rows.encode()).hexdigest())
+    assert "wanted" in message(manifest.fetch, "toy")
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_paragraph_is_supporting_if_every_prompt_has_its_title():
+    """By hand: question a is shown salt and bread, then rope and salt; b, which one prompt lacks, keeps what the others share."""
+    second = PROMPT.replace("Bread\nIt is old.\n\nQ: Which", "Rope\nIt is long.\n\nQ: Which")
+    third = PROMPT.partition("\n\n\n")[0]
+    one, two = map(json.loads, prompts.rows([PROMPT, second, third]).splitlines())
+    assert one == {
+        "id": "a",
+        "question": "Which colour?",
+        "answers": ["grey"],
+        "paragraphs": [
+            {"title": "Salt", "text": "It is grey.\n\nIt comes from ponds.", "is_supporting": True},
+            {"title": "Bread", "text": "It is old.", "is_supporting": False},
+        ],
+    }
+    assert (two["question"], two["answers"]) == ("How old?", ["old"])
+    assert [(each["title"], each["is_supporting"]) for each in two["paragraphs"]] == [("Bread", True), ("Wool", True)]
 
 
 def test_no_network_and_no_such_page_are_named(write, serve):
-    write(url=serve(None))
+    write(url=[serve(None)])
     assert "no download" in (text := message(manifest.fetch, "toy")) and "Not Found" in text
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    write(url=f"http://127.0.0.1:{port}/rows.jsonl")
+    write(url=[f"http://127.0.0.1:{port}/rows.jsonl"])
     assert "Connection refused" in message(manifest.fetch, "toy")
 
 
 def test_a_server_that_does_not_answer_is_given_up(write, monkeypatch):
     monkeypatch.setattr(manifest, "TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        write(url=f"http://127.0.0.1:{silent.getsockname()[1]}/rows.jsonl")
+        write(url=[f"http://127.0.0.1:{silent.getsockname()[1]}/rows.jsonl"])
         assert "timed out" in message(manifest.fetch, "toy")
 
 
 def test_a_full_disk_is_named_and_nothing_is_left(write, serve):
-    path = write(url=serve(CONTENT))
+    path = write(url=[serve(CONTENT)])
     path.parent.mkdir(parents=True)
     path.with_name(f"{path.name}.{os.getpid()}.partial").symlink_to("/dev/full")
     text = message(manifest.fetch, "toy")
@@ -279,7 +324,7 @@ def test_a_full_disk_is_named_and_nothing_is_left(write, serve):
 
 
 def test_a_cache_that_cannot_be_written_to_is_named(write, serve, locked, monkeypatch):
-    write(url=serve(CONTENT))
+    write(url=[serve(CONTENT)])
     monkeypatch.setenv("RAG_COMPANION_CACHE", str(locked))
     known = manifest.entries()  # the child cannot read tmp_path
     monkeypatch.setattr(manifest, "entries", lambda: known)

@@ -176,9 +176,8 @@ def put(tmp_path, monkeypatch):
             "sha256": hashlib.sha256(content).hexdigest(),
             "rows": 1,
             "source": "invented",
-            "url": None,
+            "url": ["https://example.org/rows"],
             "licence": "CC0",
-            "hub": None,
         }
         manifest.MANIFEST.write_text(json.dumps(known))
         return path

@@ -16,6 +16,7 @@ import tiny
 from typer.testing import CliRunner
 
 from rag_utils.base import sealed
+from rag_utils.corpora import manifest
 from rag_utils.engine import recordings
 from rag_utils.page import chapters
 from rag_utils.score import building
@@ -190,6 +191,11 @@ def test_the_command_lists(book):
     assert status == 0 and " ".join(line.split()[0] for line in output.splitlines()) == listed
     status, output = command("data", "status")
     assert status == 0 and "multihop/musique.jsonl" in output  # where it is, or where it is looked for
+
+
+def test_the_command_fetches_several_data_sets_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(manifest, "fetch", lambda name: f"got {name}")
+    assert command("data", "fetch", "nq", "squad") == (0, "got nq\ngot squad\n")
 
 
 def test_an_error_is_one_sentence_and_not_a_traceback():
