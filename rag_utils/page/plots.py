@@ -59,8 +59,9 @@ UNCERTAINTIES = {  # drawn beside DENSE and semantic entropy
     "KLE Matern": (BLACK, "^"),
 }
 PIPELINES = {"plain RAG": (BLACK, "s"), "DENSE-RAG": (GREEN, "8")}
+KEPT = {"all documents": (VERMILLION, "P"), "ten sentences": (GREEN, "h")}  # drawn beside ECoRAG
 SIDES = {"certain": (BLUE, "^"), "uncertain": (VERMILLION, "v")}  # of a threshold
-MARKS = CONDITIONS | METHODS | WAYS | UNCERTAINTIES | PIPELINES | SIDES  # name -> (colour, marker); no two share both
+MARKS = CONDITIONS | METHODS | WAYS | UNCERTAINTIES | PIPELINES | KEPT | SIDES  # name -> (colour, marker); no two share both
 
 BETTER = {"higher": ", higher is better", "lower": ", lower is better", "neither": ""}
 TABLE_COLUMNS = ("group", "mark", "value", "low", "high")

@@ -20,7 +20,7 @@ from book import essay
 from rag_utils.engine import tree
 from rag_utils.page import plots
 
-FAMILIES = plots.CONDITIONS, plots.METHODS, plots.WAYS, plots.UNCERTAINTIES, plots.PIPELINES, plots.SIDES
+FAMILIES = plots.CONDITIONS, plots.METHODS, plots.WAYS, plots.UNCERTAINTIES, plots.PIPELINES, plots.KEPT, plots.SIDES
 VALUE = {"quantity": "F1", "unit": "0-1", "better": "higher"}
 
 
@@ -174,7 +174,8 @@ def linear(colour):
 def test_marks_are_distinct_and_stand_out_from_white():
     assert len(set(plots.MARKS.values())) == len(plots.MARKS) == sum(map(len, FAMILIES))
     beside = {name: plots.METHODS[name] for name in ("DENSE", "semantic entropy")}
-    for family in (*FAMILIES, plots.UNCERTAINTIES | beside):
+    kept = plots.KEPT | {"ECoRAG": plots.METHODS["ECoRAG"]}
+    for family in (*FAMILIES, plots.UNCERTAINTIES | beside, kept):
         markers = [marker for _, marker in family.values()]
         assert len(set(markers)) == len(markers)  # never colour alone
     assert len({colour for colour, _ in plots.CONDITIONS.values()}) == len(plots.CONDITIONS)
