@@ -135,10 +135,12 @@ def flow(boxes: dict[str, tuple], arrows: Sequence[tuple], *, width: float = 5.2
             "patchB": drawn[target].get_bbox_patch(),
         }
         start, stop = boxes[source][:2], boxes[target][:2]
-        ax.annotate("", stop, start, arrowprops=ends | {"shrinkA": 2, "shrinkB": 2}, zorder=2)
+        ax.annotate("", stop, start, arrowprops=ends | {"shrinkA": 2, "shrinkB": 2}, zorder=4)  # after the boxes, whose edges it ends at
         for word in words:
             middle = [(a + b) / 2 for a, b in zip(start, stop, strict=True)]
-            ax.text(*middle, word, ha="center", va="bottom", fontsize=8.5, zorder=4)
+            upright = start[0] == stop[0]
+            beside = {"ha": "left", "va": "center"} if upright else {"ha": "center", "va": "bottom"}
+            ax.annotate(word, middle, (5 * upright, 0), textcoords="offset points", fontsize=8.5, zorder=5, **beside)
     return ax
 
 
