@@ -11,13 +11,17 @@ import csv
 import json
 import re
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.parsers.rst import Directive
+
+from rag_utils.page.report import VERDICTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "_build" / "pictures"
@@ -35,18 +39,27 @@ PAPERS = {
     "10": "all five",
     "14": "SePer",
 }
-COLUMNS = ("paper", "what", "printed", "here", "n", "verdict", "page")
-CARD = ("the paper's claim", "printed", "here", "verdict")
-COMPARED = ("value [low, high]", "n", "published", "verdict")
+COLUMNS = ("paper", "claim or value", "printed", "here", "verdict, and why or what limits it", "where")
+CARD = ("the paper's claim", "printed", "here", "verdict", "what limits it")
+COMPARED = ("value [low, high]", "n", "published", "verdict", "why")
+KINDS = ("claims of the essays", "values of the records")
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "numpy", "scipy", "pandas", "statsmodels", "ir-measures")
 CHECKED = re.compile(r"\d+ of \d+ recorded calls computed again: \d+ tokens within 0\.02 nat each(?:,\s+\d+ greedy replies reproduced)?\.")
 SCRIPT = """
-const table = document.querySelector("table.results"), rows = [...table.tBodies[0].rows], form = document.querySelector("form.results");
-const filter = () => { let left = 0; const [paper, verdict, word] = ["paper", "verdict", "word"].map(name => form.elements[name].value);
-  for (const row of rows) { const shown = (!paper || row.cells[0].textContent === paper)
-      && (!verdict || row.cells[5].textContent === verdict)
-      && row.textContent.toLowerCase().includes(word.toLowerCase()); row.hidden = !shown; left += shown; }
+const rows = [...document.querySelector("table.results").tBodies[0].rows], form = document.querySelector("form.results");
+const kind = row => KINDS[Number(row.cells[5].querySelector("a").getAttribute("href").startsWith("record/"))];
+const filter = () => {
+  const [shown, paper, verdict, word] = ["rows", "paper", "verdict", "word"].map(name => form.elements[name].value);
+  let left = 0;
+  for (const row of rows) {
+    row.hidden = (shown && kind(row) !== shown) || (paper && row.cells[0].textContent !== paper)
+        || (verdict && row.cells[4].firstChild.textContent !== verdict) || !row.textContent.toLowerCase().includes(word.toLowerCase());
+    left += !row.hidden; }
   form.querySelector("output").textContent = left + " of " + rows.length + " rows"; };
+for (const link of document.querySelectorAll("table.tally a")) link.addEventListener("click", () => {
+  form.elements.rows.value = KINDS[0];
+  for (const name of ["paper", "verdict"]) form.elements[name].value = link.dataset[name]; filter(); });
+form.elements.rows.value = KINDS[0];
 form.addEventListener("input", filter); form.addEventListener("submit", event => event.preventDefault()); filter();
 """
 
@@ -65,36 +78,90 @@ def outputs(page: dict, kind: str) -> list[str]:
     ]
 
 
-def compared() -> list[tuple[str, ...]]:
-    """A row of COLUMNS for each claim of a card and each row of a comparison table."""
-    rows = []
-    for name, page in pages():
-        paper = PAPERS.get(Path(name).name[:2])
-        for shown in (BeautifulSoup(html, "html.parser").table for html in outputs(page, "text/html") if "<table" in html):
-            head = [cell.get_text(strip=True) for cell in shown.thead.find_all("th")] if shown and shown.thead else []
-            for row in shown.tbody.find_all("tr") if {*CARD} <= {*head} or {*COMPARED} <= {*head} else ():
-                cell = dict(zip(head, (part.get_text(" ", strip=True) for part in row.find_all(["td", "th"])), strict=False))
-                if {*CARD} <= {*head}:
-                    here, _, n = cell["here"].partition(", n = ")
-                    rows.append((paper, cell[CARD[0]], cell["printed"], here, n, cell["verdict"], name))
-                elif cell["published"] != "not printed":
-                    rows.append((paper, cell[""], cell["published"], cell[COMPARED[0]], cell["n"], cell["verdict"], name))
-    return rows
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A claim of a card, or a row of a comparison table, that is held against what a paper prints."""
+
+    paper: str
+    what: str
+    of: str  # what the values of its table are, as its cell says under "compared"; of a claim nothing
+    printed: str
+    here: str  # value, interval and n
+    verdict: str
+    why: str
+    where: str  # address, of a row of a record with the section
+    title: str  # of the page, or of that section
+
+
+def compared() -> list[Row]:
+    """The claims of the cards, essays first, and the rows of the comparison tables that have a printed value."""
+    return [row for name, page in pages() for row in _of_page(name, page)]
+
+
+def _of_page(name: str, page: dict) -> Iterator[Row]:
+    in_record = name.startswith("record/")
+    titles = [line for cell in page["cells"] if cell["cell_type"] == "markdown" for line in "".join(cell["source"]).splitlines()]
+    title = next((line.lstrip("# ") for line in titles if line.startswith("# ")), name)
+    for cell in page["cells"]:
+        if cell["cell_type"] == "markdown" and in_record:
+            title = next((line.lstrip("# ") for line in reversed("".join(cell["source"]).splitlines()) if line.startswith("#")), title)
+        for html in outputs({"cells": [cell]}, "text/html"):
+            for said in _rows(html):
+                claimed = {*CARD} <= {*said}
+                if not claimed and said["published"] == "not printed":
+                    continue
+                what, paper = said[CARD[0] if claimed else ""], PAPERS[Path(name).name[:2]]
+                first, _, rest = what.partition(": ")
+                yield Row(
+                    paper=first if first in PAPERS.values() else paper,
+                    what=rest if first in PAPERS.values() else what,
+                    of="" if claimed else cell["metadata"]["compared"],
+                    printed=said["printed" if claimed else "published"],
+                    here=said["here"] if claimed else f"{said[COMPARED[0]]}, n = {said['n']}",
+                    verdict=said["verdict"],
+                    why=said[CARD[-1] if claimed else "why"],
+                    where=f"{name}.html" + (f"#{nodes.make_id(title)}" if in_record else ""),
+                    title=title,
+                )
+
+
+def _rows(html: str) -> Iterator[dict[str, str]]:
+    """The rows of a table that is a card or a comparison, column -> text; of any other table none."""
+    shown = BeautifulSoup(html, "html.parser").table
+    head = [cell.get_text(strip=True) for cell in shown.thead.find_all("th")] if shown and shown.thead else []
+    for row in shown.tbody.find_all("tr") if {*CARD} <= {*head} or {*COMPARED} <= {*head} else ():
+        yield dict(zip(head, (part.get_text(" ", strip=True) for part in row.find_all(["td", "th"])), strict=False))
 
 
 def results_html() -> str:
     rows = compared()
-    options = {"paper": list(dict.fromkeys(PAPERS.values())), "verdict": sorted({row[5] for row in rows})}
+    verdicts = [word for word in VERDICTS if any(row.verdict == word for row in rows)]
+    options = {"rows": KINDS, "paper": list(dict.fromkeys(row.paper for row in rows)), "verdict": verdicts}
     form = "".join(f'<label>{name} <select name="{name}">{chosen(every)}</select></label> ' for name, every in options.items())
-    form = f'<form class="results">{form}<label>with the words <input name="word" type="search"></label> <output></output></form>'
+    form = f'<form class="results" id="rows">{form}<label>with the words <input name="word" type="search"></label> <output></output></form>'
     body = []
-    for *cells, name in rows:
-        link = f'<a href="{name}.html">{"record" if name.startswith("record/") else "essay"}</a>'
-        body.append([*map(escape, cells), link])
-    return f"{form}{table(COLUMNS, body, 'results claims')}<script>{{{SCRIPT}}}</script>"
+    for row in rows:
+        what = escape(row.what) + (f"<br><small>{escape(row.of)}</small>" if row.of else "")
+        here = escape(row.here).replace(" ", "&nbsp;").replace(",&nbsp;n", ", n")  # breaks before n only
+        verdict = f"<b>{row.verdict}</b><br><small>{escape(row.why)}</small>"
+        body.append([row.paper, what, escape(row.printed), here, verdict, f'<a href="{row.where}">{escape(row.title)}</a>'])
+    script = f"const KINDS = {json.dumps(KINDS)};{SCRIPT}"
+    return f"{_tally(rows, verdicts)}{form}{table(COLUMNS, body, 'results claims')}<script>{{{script}}}</script>"
 
 
-def chosen(names: list[str]) -> str:
+def _tally(rows: list[Row], verdicts: list[str]) -> str:
+    """How many claims of the essays have which verdict, by paper; a number leads to its rows."""
+    claims = Counter((row.paper, row.verdict) for row in rows if not row.where.startswith("record/"))
+    papers, body = list(dict.fromkeys(paper for paper, _ in claims)), []
+    for title, of in [*((paper, [paper]) for paper in papers), ("all", papers)]:
+        named = title if title in papers else ""
+        counts = {word: sum(claims[paper, word] for paper in of) for word in verdicts}
+        links = [f'<a href="#rows" data-paper="{named}" data-verdict="{word}">{n}</a>' if n else "–" for word, n in counts.items()]
+        body.append([title, *links])
+    return table(("paper", *verdicts), body, "tally claims")
+
+
+def chosen(names: Iterable[str]) -> str:
     """The options of a list to choose from, all of them first."""
     return '<option value="">all</option>' + "".join(f"<option>{escape(name)}</option>" for name in names)
 
@@ -120,8 +187,9 @@ def inventory_html() -> str:
         paper = titles[path.stem.removesuffix("_items")]
         with path.open(encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
-                said = (paper, row["item"], row["part"] or row["caption"], row["status"], row["reason"])
-                rows.append(map(escape, said))
+                page, _, anchor = row["where"].partition("#")
+                status = f'<a href="{page}.html#{anchor}">{row["status"]}</a>' if page else escape(row["status"])
+                rows.append([*map(escape, (paper, row["item"], row["part"] or row["caption"])), status, escape(row["reason"])])
     return table(("paper", "item", "what", "status", "how, or why not"), rows)
 
 

@@ -18,7 +18,7 @@ from rag_utils.base.cache import ROOT
 
 PUBLISHED = ROOT / "data" / "published"
 TABLE_COLUMNS = ("metric", "value", "source", "note")  # and whatever names the row: evaluator, dataset, system, ...
-ITEM_COLUMNS = ("item", "part", "caption", "status", "reason")
+ITEM_COLUMNS = ("item", "part", "caption", "status", "reason", "where")
 STATUSES = ("measured here", "later chapter", "not run here")
 VERDICTS = ("reproduced", "same direction", "undecided", "contradicted", "differs", "not testable here", "not run here")
 COLUMNS = ("value [low, high]", "n", "unparsed", "published", "verdict", "why")
@@ -46,8 +46,9 @@ def published(name: str) -> pd.DataFrame:
     if is_items:
         for status in table["status"]:
             checks.one_of(f"status in {file}", status, STATUSES)
-        if len(unexplained := table["item"][(table["status"] != "measured here") & (table["reason"] == "")]):
-            raise ValueError(f"{file}: wanted a reason for what is not measured, none for {unexplained.iloc[0]!r}")
+        untold = (table["reason"] == "") | ((table["status"] == "measured here") == (table["where"] == ""))
+        if len(untold := table["item"][untold]):
+            raise ValueError(f"{file}: wanted a reason, and where it is if measured and only then, not so of {untold.iloc[0]!r}")
     else:
         table["value"] = pd.to_numeric(table["value"], errors="coerce").astype(float)
         if len(bad := table.index[~table["value"].map(math.isfinite) | (table["source"] == "")]):

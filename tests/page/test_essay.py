@@ -78,7 +78,7 @@ def test_a_moving_picture_is_whole_in_the_page():
 
 def test_results_are_read_from_cards_and_comparison_tables(tmp_path, monkeypatch):
     compared = report.comparison_table([
-        report.Comparison("A, tau", estimate=FOUND, unparsed=None, published=0.5, verdict=SAYS),
+        report.Comparison("DENSE: A, tau", estimate=FOUND, unparsed=None, published=0.5, verdict=SAYS),
         report.Comparison("B, tau", estimate=FOUND, unparsed=None, published=None, verdict=None),
     ])  # fmt: skip
     html = [
@@ -86,15 +86,28 @@ def test_results_are_read_from_cards_and_comparison_tables(tmp_path, monkeypatch
         compared._repr_html_(),
         "<table><tbody><tr><td>1</td></tr></tbody></table>",
     ]
-    cells = [{"outputs": [{"output_type": "display_data", "data": {"text/html": [each]}}]} for each in html]
-    (tmp_path / "book").mkdir()
-    (tmp_path / "book/03_x.ipynb").write_text(json.dumps({"cells": cells}))
+    code = {"cell_type": "code", "source": "", "metadata": {"compared": "tau (Table 1)"}}
+    cells = [code | {"outputs": [{"output_type": "display_data", "data": {"text/html": [each]}}]} for each in html]
+    heads = [{"cell_type": "markdown", "metadata": {}, "source": source} for source in ("# A page", "Said.\n\n## One's part")]
+    (tmp_path / "book/record").mkdir(parents=True)
+    (tmp_path / "book/03_x.ipynb").write_text(json.dumps({"cells": [heads[0], cells[0], cells[2]]}))
+    (tmp_path / "book/record/09_y.ipynb").write_text(json.dumps({"cells": [*heads, cells[1]]}))
     monkeypatch.setattr(results, "ROOT", tmp_path)
+    both = {"here": "0.12 [0.05, 0.20], n = 40", "verdict": "same direction"}
+    of_claim = both | {"printed": "by 0.3", "why": claim().limits, "where": "03_x.html", "title": "A page"}
+    of_row = both | {"printed": "0.50", "why": SAYS.why, "where": "record/09_y.html#one-s-part", "title": "One's part"}
     assert results.compared() == [
-        ("eRAG", "a < b", "by 0.3", "0.12 [0.05, 0.20]", "40", "same direction", "03_x"),
-        ("eRAG", "A, tau", "0.50", "0.12 [0.05, 0.20]", "40", "same direction", "03_x"),
+        results.Row(paper="eRAG", what="a < b", of="", **of_claim),
+        results.Row(paper="DENSE", what="A, tau", of="tau (Table 1)", **of_row),
     ]
-    assert results.results_html().count("<tr>") == 3
+    html = results.results_html()
+    assert html.count("<tr>") == 3 + 3  # a head and two rows; in the tally a head, eRAG and all
+    assert "<td>eRAG</td>" in html and f"<b>same direction</b><br><small>{SAYS.why}</small>" in html
+    assert '<td data-label="same direction"><a href="#rows" data-paper="eRAG" data-verdict="same direction">1</a></td>' in html
+    del cells[1]["metadata"]["compared"]
+    (tmp_path / "book/record/09_y.ipynb").write_text(json.dumps({"cells": [*heads, cells[1]]}))
+    with pytest.raises(KeyError, match="compared"):
+        results.compared()
 
 
 def test_the_inventory_and_the_status_hold_what_is_there():
