@@ -239,6 +239,20 @@ def test_links_of_cards_and_results_lead_somewhere(page, name):
         assert not anchor or f'id="{anchor}"' in target.read_text(encoding="utf-8"), link
 
 
+@pytest.mark.parametrize("name", ["book/results"])
+def test_a_number_of_the_tally_shows_so_many_claims(page, name):
+    shown = "rows => rows.filter(row => !row.hidden).length"
+    try:
+        for link in page.locator("table.tally a").all():
+            link.click()
+            assert page.eval_on_selector_all("table.results tbody tr", shown) == int(link.text_content())
+        page.select_option("form.results select[name=rows]", "")
+        page.select_option("form.results select[name=verdict]", "")
+        assert page.eval_on_selector_all("table.results tbody tr", shown) > 200
+    finally:
+        page.reload()
+
+
 PRINTED = """() => ({
     solutions: [...document.querySelectorAll("article .solution, article details.hide > *")].filter(node => node.checkVisibility()).length,
     cut: [...document.querySelectorAll("article pre")].filter(node => getComputedStyle(node).whiteSpace !== "pre-wrap").length,
