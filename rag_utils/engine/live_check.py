@@ -23,7 +23,7 @@ class LiveCheck:
     near: float = NEAR
 
     def __str__(self) -> str:
-        replies = f",\n{self.greedy} greedy replies reproduced" if self.greedy else ""
+        replies = f",\n{self.greedy} greedy {'reply' if self.greedy == 1 else 'replies'} reproduced" if self.greedy else ""
         return f"{self.calls} of {self.recorded} recorded calls computed again: {self.tokens} tokens within {self.near} nat each{replies}."
 
 
