@@ -41,7 +41,7 @@ def run(
     if mode is not Mode.replay:
         typer.echo(f"{chapter}: executing, mode {mode.value}", err=True)
         result = chapters.run(chapter, {**given, "mode": mode.value}, output=output)
-    if mode is Mode.replay or (mode is Mode.live and not given):  # the page is always made from recordings
+    if mode is Mode.replay or (mode is Mode.live and not given and output is None):  # the page is always made from recordings
         result = chapters.run(chapter, given, output=output)
     typer.echo(output or result.relative_to(chapters.ROOT))
 

@@ -317,6 +317,11 @@ def test_a_result_goes_where_it_is_wanted_and_the_last_one_stays(book, tmp_path)
     assert said[1].startswith("> **A run with `number = 5`.**") and "A run with" not in (chapters.run("01_good")).read_text()
     assert wanted.exists() and (book / "runs/01_good.ipynb").read_bytes() == kept
     assert "ends in .ipynb; got 'five.html'" in command("run", "01_good", "--output", "five.html")[1]
+    page = (book / "book/01_good.ipynb").read_bytes() if (book / "book/01_good.ipynb").exists() else None
+    assert command("run", "01_good", "--mode", "live", "--output", str(wanted))[0] == 0
+    injected = "".join(nbformat.read(wanted, as_version=4).cells[1].source)
+    assert 'mode = "live"' in injected  # executed once, there
+    assert page == ((book / "book/01_good.ipynb").read_bytes() if (book / "book/01_good.ipynb").exists() else None)
 
 
 def test_no_kernel_speaks_of_its_transport(book):
