@@ -55,7 +55,8 @@ def numbers(name: str, values, *, dimensions=1, least=1, low=-INFINITE, high=INF
     if array.size < least:
         raise ValueError(f"{name} must hold at least {least} number(s); got shape {array.shape}")
     if array.size and array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be numbers; got {array.dtype}")
+        wrong = next((each for each in array.ravel().tolist() if not isinstance(each, Real)), array.dtype)
+        raise ValueError(f"{name} must be numbers; got {wrong!r:.60}")
     array = array.astype(float)
     if finite and not (fine := np.isfinite(array)).all():
         raise ValueError(f"{name} must be finite; got {int((~fine).sum())} NaN or infinite of {array.size}")

@@ -360,8 +360,8 @@ def test_rank_metrics_refuses(labels, metrics, message):
         ({"score": lambda reply, reference: 1.01}, "from 0 to 1; got 1.01"),
         ({"score": lambda reply, reference: -1}, "from 0 to 1; got -1"),
         ({"score": lambda reply, reference: math.nan}, "labels must be finite; got 1 NaN or infinite of"),
-        ({"score": lambda reply, reference: None}, "labels must be numbers; got object"),
-        ({"score": lambda reply, reference: "1"}, "labels must be numbers; got <U1"),
+        ({"score": lambda reply, reference: None}, "labels must be numbers; got None"),
+        ({"score": lambda reply, reference: "1"}, "labels must be numbers; got '1'"),
     ],
 )
 def test_annotate_refuses(wrong, message):

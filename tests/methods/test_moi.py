@@ -593,7 +593,7 @@ def test_rerank_refuses(utility):
         ([[0, 1], [0]], [1.0, 2.0], 2, "orders must be rows of equal length"),
         ([[0, 1]], [np.nan], 2, "scores must be finite; got 1"),
         ([[0, 1]], [[1.0]], 2, r"scores must have 1 dimension\(s\); got shape \(1, 1\)"),
-        ([[0, 1]], ["1"], 2, "scores must be numbers; got <U1"),
+        ([[0, 1]], ["1"], 2, "scores must be numbers; got '1'"),
         ([[0, 1]], [1.0], 0, "n must be a whole number from 1 to 10000; got 0"),
         ([[0, 1]], [1.0], 2.0, r"n must be a whole number; got 2\.0"),
     ],
