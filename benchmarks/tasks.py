@@ -169,7 +169,7 @@ def edits(reader: lm.LanguageModel, asked, pool, blocks: int) -> Task:
         chunks, spare = texts[:5], texts[5:]
         contexts = [chunks] + [[*chunks[:i], spare[i % len(spare)], *chunks[i + 1 :]] for i in range(len(chunks))]
         work.append([("".join(context) + f"Question: {question.text}\nAnswer:", " unknown") for context in contexts])
-    return scoring(reader, "DENSE: edits", "a reply under six contexts that differ in one chunk", cut(work, blocks))
+    return scoring(reader, "DENSE: edits", "one given reply scored under six contexts that differ in one chunk", cut(work, blocks))
 
 
 def scoring(reader: lm.LanguageModel, name: str, what: str, blocks) -> Task:
