@@ -236,13 +236,13 @@ def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
             len(node.tokens),
             [plots.BLUE, "white"] if node.children else ["white", plots.BLUE],
         )
-        ax.barh(at, tokens, 0.5, node.start, color=colours[0], edgecolor=colours[1], linewidth=1.4, zorder=3)
+        ax.barh(at, tokens, 0.6, node.start, color=colours[0], edgecolor=colours[1], linewidth=1.4, zorder=3)
         if node.children:
             ends = (row(node.children[i]) for i in (0, -1))
             ax.vlines(node.stop, *ends, color=plots.NEUTRAL[0], linewidth=1.2, zorder=2)
             middle, texts = node.start + tokens / 2, sum(len(below.ends) for below in node.walk())
-            ax.text(middle, at, f"{tokens} × {texts}", ha="center", va="center", color="white", zorder=4)
-            ax.text(middle, at - 0.34, name(node), ha="center", va="bottom")
+            ax.text(middle, at, f"{tokens} × {texts}", ha="center", va="center_baseline", color="white", zorder=4)
+            ax.text(middle, at - 0.36, name(node), ha="center", va="bottom")
         else:
             ax.text(node.stop + longest / 60, at, f"{tokens}  {name(node)}", va="center")
     ax.set(xlim=(0, 1.42 * longest), ylim=(len(leaves) - 0.4, -0.8), yticks=[])
