@@ -189,7 +189,7 @@ def inventory_html() -> str:
             for row in csv.DictReader(stream):
                 page, _, anchor = row["where"].partition("#")
                 status = f'<a href="{page}.html#{anchor}">{row["status"]}</a>' if page else escape(row["status"])
-                rows.append([*map(escape, (paper, row["item"], row["part"] or row["caption"])), status, escape(row["reason"])])
+                rows.append([*map(escape, (paper, row["item"], row["part"] or row["caption"])), status, breakable(row["reason"])])
     return table(("paper", "item", "what", "status", "how, or why not"), rows)
 
 

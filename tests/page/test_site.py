@@ -299,6 +299,18 @@ def test_narrow_screen(page):
         page.set_viewport_size(WIDE)
 
 
+BESIDE = """() => {
+    const room = document.querySelector("article .page-content, article section").getBoundingClientRect().right;
+    return [...document.querySelectorAll("article table.claims")].map(table => table.getBoundingClientRect().right - room)
+        .filter(beyond => beyond > 1);
+}"""
+
+
+@each_page
+def test_a_table_of_words_stays_in_its_column(page):
+    assert page.evaluate(BESIDE) == []
+
+
 def test_search_finds_a_known_word(visit):
     found = visit("search").page
     found.goto(f"{found.url}?q={SEARCH_WORD}")
