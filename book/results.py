@@ -44,7 +44,10 @@ CARD = ("the paper's claim", "printed", "here", "verdict", "what limits it")
 COMPARED = ("value [low, high]", "n", "published", "verdict", "why")
 KINDS = ("claims of the essays", "values of the records")
 LIBRARIES = ("torch", "transformers", "sentence-transformers", "numpy", "scipy", "pandas", "statsmodels", "ir-measures")
-CHECKED = re.compile(r"\d+ of \d+ recorded calls computed again: \d+ tokens within 0\.02 nat each(?:,\s+\d+ greedy repl(?:y|ies) reproduced)?\.")
+CHECKED = re.compile(
+    r"\d+ of \d+ recorded calls computed again: \d+ tokens within 0\.02 nat each"
+    r"(?:,\s+\d+ greedy repl(?:y|ies) reproduced)?\."
+)
 SCRIPT = """
 const rows = [...document.querySelector("table.results").tBodies[0].rows], form = document.querySelector("form.results");
 const kind = row => KINDS[Number(row.cells[5].querySelector("a").getAttribute("href").startsWith("record/"))];
