@@ -1,4 +1,4 @@
-"""A Sphinx extension: entries of a list of references are its items to a screen reader too; docutils gives them a role ARIA no longer has."""
+"""A Sphinx extension: entries of a list of references are its items to a screen reader too; docutils gives them a role ARIA dropped."""
 
 
 def setup(app):
