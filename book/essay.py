@@ -221,7 +221,7 @@ def prefix_tree(ax: Axes, root: Node, name: Callable[[Node], str]) -> Axes:
     for node in root.walk():
         if node.children and node.ends:
             raise ValueError(f"texts must have ends of their own; text {node.ends[0]} is the beginning of another")
-        report.filled(f"the name of the segment from token {node.start} on", name(node))
+        checks.filled(f"the name of the segment from token {node.start} on", name(node))
     leaves = [node for node in root.walk() if not node.children]
     shared = [node for node in root.walk() if node.children]
     longest = max(node.stop for node in leaves)

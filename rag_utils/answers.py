@@ -32,9 +32,8 @@ def exact_match(prediction, answers):
     answers    : list of at least one str
     returns    : float, 0.0 or 1.0, best over answers
     raises     : ValueError if prediction is not a string; if answers is one string, empty or holds a non-string
-    source     : SQuAD evaluation script. Deviation: where both sides normalise to nothing the script calls them equal,
-                 so that an empty prediction is right about "A+". Here the texts themselves must then be equal but for
-                 case and surrounding space.
+    source     : SQuAD evaluation script. Deviation: where both sides normalise to nothing the script calls them equal, so that an empty
+                 prediction is right about "A+". Here the texts themselves must then be equal but for case and surrounding space.
 
     >>> exact_match("The Beatles.", ["Wings", "Beatles"])
     1.0

@@ -241,9 +241,8 @@ def hard_negatives(questions: Sequence[Question], pool: Pool, *, k: int = 1, sho
     pool  : as for `bm25` (its distractors for multi-hop questions); passages without a common word are ranked last
     short : what to do where a question has fewer than k such passages: "raise" ValueError, or "keep" the shorter tuple
 
-    "Holds an answer" is `contains_answer`, by which a short answer excludes too much rather than too little. "yes" and
-    "no" cannot be looked for so (they are in "eyes" and "north"), nor an answer of which nothing is left: there only
-    gold passages are excluded.
+    "Holds an answer" is `contains_answer`, by which a short answer excludes too much rather than too little. "yes" and "no" cannot be
+    looked for so (they are in "eyes" and "north"), nor an answer of which nothing is left: there only gold passages are excluded.
     """
     checks.whole("k", k, least=1)
     checks.one_of("value of short", short, ("raise", "keep"))

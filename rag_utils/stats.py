@@ -52,10 +52,7 @@ class Estimate:
     undefined: int = field(default=0, kw_only=True)  # resamples left out because the statistic does not exist there
 
     def __post_init__(self):
-        for name in ("value", "low", "high"):
-            checks.number(name, getattr(self, name))
-        if self.low > self.high:
-            raise ValueError(f"low must not exceed high; got {self.low} and {self.high}")
+        checks.ordered(self.value, self.low, self.high)
         checks.whole("n", self.n, least=1)
         checks.whole("undefined", self.undefined, least=0)
 
@@ -168,10 +165,9 @@ def paired_difference(a, b, *, groups=None, resamples=RESAMPLES, permutations=PE
     """The mean of a - b over the same rows, with its bootstrap interval and the p value of a sign-flip test.
 
     a, b    : (n,) numbers, row i of both about the same item by its place (an index is not looked at), n >= 2
-    returns : Difference; p: how often a random swap of a and b, by whole questions, gives a mean at least as far from
-              0. All swaps are enumerated where at most 12 rows (questions) differ; else p = (1 + count) / (1 +
-              permutations). With no difference anywhere p is 1 and the interval [0, 0]; `proportion_interval(0, n)`
-              bounds how often the two may differ elsewhere
+    returns : Difference; p: how often a random swap of a and b, by whole questions, gives a mean at least as far from 0. All swaps are
+              enumerated where at most 12 rows (questions) differ; else p = (1 + count) / (1 + permutations). With no difference anywhere p
+              is 1 and the interval [0, 0]; `proportion_interval(0, n)` bounds how often the two may differ elsewhere
     raises  : ValueError if shapes are wrong or differ, a number is not finite, or rows or questions are fewer than 2
     source  : Fisher 1935, section 21 (sign flips); Phipson and Smyth 2010 (the 1 that is added)
 

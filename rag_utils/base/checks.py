@@ -27,6 +27,15 @@ def number(name: str, value, *, low: float = -INFINITE, high: float = INFINITE, 
     return float(value)
 
 
+def ordered(value, low, high, *, of: str = "") -> tuple[float, float, float]:
+    """An estimate with its interval, if these are numbers and low is not above high."""
+    named = {"value": value, "low": low, "high": high}
+    value, low, high = (number(f"{of}{name}", each) for name, each in named.items())
+    if low > high:
+        raise ValueError(f"wanted {of}low <= {of}high, got {low} and {high}")
+    return value, low, high
+
+
 def whole(name: str, value, *, least: float = -INFINITE, most: float = INFINITE) -> int:
     """One whole number from `least` to `most`; True and False are none."""
     try:
@@ -132,6 +141,13 @@ def text(name: str, value, *, empty: bool = True) -> str:
     """A string; with empty=False something must be in it."""
     if not kind(name, value, str, "a string") and not empty:
         raise ValueError(f"{name} must be a non-empty string; got {value!r}")
+    return value
+
+
+def filled(name: str, value) -> str:
+    """A text with something in it."""
+    if not text(name, value).strip():
+        raise ValueError(f"{name} must hold at least one word; got {value!r}")
     return value
 
 

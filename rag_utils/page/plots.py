@@ -16,7 +16,6 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullLocator
 
 from rag_utils.base import checks
-from rag_utils.page.report import filled, ordered
 
 STYLE = Path(__file__).with_name("companion.mplstyle")
 # Okabe and Ito, with brown for their orange, yellow and sky blue, which are below 3 to 1 on white
@@ -86,7 +85,7 @@ def mark(name: str) -> tuple[str, str | tuple]:
 
 def axis_label(quantity: str, unit: str, better: str) -> str:
     """Text of a value axis: what, in which unit ("0-1", "nats"), and which way is good, "higher", "lower" or "neither"."""
-    return f"{filled('quantity', quantity)} ({filled('unit', unit)}){BETTER[checks.one_of('better', better, BETTER)]}"
+    return f"{checks.filled('quantity', quantity)} ({checks.filled('unit', unit)}){BETTER[checks.one_of('better', better, BETTER)]}"
 
 
 def dot_interval(ax: Axes, estimates: Sequence, labels: Sequence[str], *, quantity: str, unit: str, better: str, rows: str) -> Axes:
@@ -145,11 +144,11 @@ def interval_lines(
         shift = 0.12 * nearest * (number - (len(names) - 1) / 2) / max(1, len(names) - 1)  # keeps intervals apart
         part = table[table["mark"] == name].sort_values(x)
         for numbers in part[["value", "low", "high"]].itertuples(index=False):
-            ordered(*numbers)
+            checks.ordered(*numbers)
         at = part[x].astype(float) + shift
         ax.plot(at, part["value"], **_point(*mark(name)), zorder=3)
         ax.vlines(at, part["low"], part["high"], color=mark(name)[0], linewidth=2, zorder=2)
-    ax.set(xlabel=filled("x_label", x_label), ylabel=_wrap_axis(axis_label(quantity, unit, better), 32))
+    ax.set(xlabel=checks.filled("x_label", x_label), ylabel=_wrap_axis(axis_label(quantity, unit, better), 32))
     ax.set_xticks(places, [f"{place:g}" for place in places])
     if logarithmic:
         ax.set_yscale("log")
@@ -161,14 +160,14 @@ def interval_lines(
 
 
 def _rows(ax: Axes, labels: Sequence[str], values: str, rows: str) -> None:
-    ax.set(xlabel=_wrap_axis(values, 40), ylabel=filled("rows", rows))
+    ax.set(xlabel=_wrap_axis(values, 40), ylabel=checks.filled("rows", rows))
     ax.set_yticks(range(len(labels)), [fill(label, 18, break_long_words=False) for label in map(str, labels)])
     ax.set_ylim(len(labels) - 0.45, -0.55)  # the first row on top
     ax.grid(axis="y", visible=False)
 
 
 def _interval(ax: Axes, row: float, value: float, low: float, high: float, look: tuple) -> None:
-    ordered(value, low, high)
+    checks.ordered(value, low, high)
     ax.plot([low, high], [row, row], color=look[0], linewidth=2, solid_capstyle="butt", zorder=2)
     ax.plot([value], [row], **_point(*look), zorder=3)
 

@@ -68,7 +68,7 @@ class Verdict:
 
     def __post_init__(self):
         checks.one_of("verdict", self.verdict, VERDICTS)
-        filled("why", self.why)
+        checks.filled("why", self.why)
 
 
 def value_verdict(
@@ -119,10 +119,9 @@ def claim_verdict(difference, *, direction: str, same_model: bool, same_data: bo
     direction  : "+" if the paper says A is above B, "-" if below
     raises     : ValueError for anything out of range
 
-    The sign is settled if the interval has a width and leaves out 0 (one that only touches 0 does not) and the p-value,
-    where there is one, is at most 0.05; else "undecided": the sign of the value alone is never enough. The other sign is
-    "contradicted", for this model and data. The claimed one is "reproduced" with the same model and data, else "same
-    direction".
+    The sign is settled if the interval has a width and leaves out 0 (one that only touches 0 does not) and the p-value, where there is one,
+    is at most 0.05; else "undecided": the sign of the value alone is never enough. The other sign is "contradicted", for this model and
+    data. The claimed one is "reproduced" with the same model and data, else "same direction".
     """
     checks.one_of("direction", direction, ("+", "-"))
     _, low, high, _ = _numbers(difference, "difference")
@@ -207,8 +206,7 @@ class _Table(pd.DataFrame):
 def comparison_table(rows: Iterable[Comparison]) -> pd.DataFrame:
     """The table that ends a measurement: one row per Comparison, columns COLUMNS, every cell text.
 
-    raises : ValueError if there are no rows, a name occurs twice, or a row without estimate has a verdict other than
-             "not run here"
+    raises : ValueError if there are no rows, a name occurs twice, or a row without estimate has a verdict other than "not run here"
     """
     rows = checks.listed("rows", rows, of=Comparison)
     names = checks.distinct("names of rows", checks.texts("names of rows", [row.what for row in rows], empty=False))
@@ -282,7 +280,7 @@ def _scalar(name: str, value) -> str:
         return str(int(value))
     if isinstance(value, Real):
         return repr(checks.number(name, value))
-    filled(name, value)
+    checks.filled(name, value)
     if _PATH.search(value):
         raise ValueError(f"{name}: got {value!r}, which looks like a path of one machine; wanted a name or a checksum")
     if _TIME.search(value):
@@ -305,24 +303,8 @@ def package_versions(names: Iterable[str]) -> dict[str, str]:
 
 def _numbers(estimate, kind: str) -> tuple[float, float, float, int]:
     """value, low, high, n of an estimate or difference, checked."""
-    numbers = ordered(*(getattr(estimate, part, None) for part in ("value", "low", "high")), of=f"{kind}.")
+    numbers = checks.ordered(*(getattr(estimate, part, None) for part in ("value", "low", "high")), of=f"{kind}.")
     return *numbers, checks.whole(f"{kind}.n", getattr(estimate, "n", None), least=1)
-
-
-def ordered(value, low, high, *, of: str = "") -> tuple[float, float, float]:
-    """An estimate with its interval, if these are numbers and low is not above high."""
-    named = {"value": value, "low": low, "high": high}
-    value, low, high = (checks.number(f"{of}{name}", number) for name, number in named.items())
-    if low > high:
-        raise ValueError(f"wanted {of}low <= {of}high, got {low} and {high}")
-    return value, low, high
-
-
-def filled(name: str, value) -> str:
-    """A text with something in it."""
-    if not checks.text(name, value).strip():
-        raise ValueError(f"{name} must hold at least one word; got {value!r}")
-    return value
 
 
 def _scale(scale) -> float:

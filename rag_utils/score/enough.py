@@ -8,7 +8,7 @@ from scipy.stats import norm
 from statsmodels.stats.power import TTestPower
 
 from rag_utils.base import checks
-from rag_utils.page.report import Verdict, filled, ordered
+from rag_utils.page.report import Verdict
 
 POWER, LEVEL = 0.8, 0.05
 NOT_TESTABLE = "not testable here"
@@ -52,7 +52,7 @@ def questions_by_width(estimate, gap: float, *, questions: int) -> int:
     >>> questions_by_width(SimpleNamespace(value=0.1, low=-0.1, high=0.3), 0.2, questions=50)
     103
     """
-    _, low, high = ordered(estimate.value, estimate.low, estimate.high, of="estimate.")
+    _, low, high = checks.ordered(estimate.value, estimate.low, estimate.high, of="estimate.")
     gap, questions = checks.number("gap", gap), checks.whole("questions", questions, least=1)
     if not gap:
         raise ValueError("wanted a gap other than 0, got 0")
@@ -87,7 +87,7 @@ def planned(steps: Iterable[tuple[str, float, object, int, int]]) -> pd.DataFram
         spread = float(differences.std(ddof=1))
         needed = questions_needed(differences, gap) if spread else 0
         word = "unknown" if not spread else "yes" if needed <= asked else "no" if needed <= most else NOT_TESTABLE
-        rows.append((filled("step", name), gap, spread, needed, asked, most, word))
+        rows.append((checks.filled("step", name), gap, spread, needed, asked, most, word))
     columns = ["step", "gap", "spread", "needed", "asked", "there are", "shown four times in five"]
     return pd.DataFrame(rows, columns=columns).set_index("step")
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pandas as pd
 
 from rag_utils import moi, stats
+from rag_utils.base import checks
 from rag_utils.base.sealed import replace
-from rag_utils.page.report import filled
 from rag_utils.score import drawn
 from rag_utils.score.columns import OF_PASSAGES, OF_QUESTIONS, why
 from rag_utils.score.drawn import Element, tag
@@ -174,7 +174,7 @@ def page(
     title   : the heading; TITLE if none is given
     raises  : ValueError for scores without questions, `against` without `other` or the other way round, an empty title
     """
-    title = TITLE if title is None else filled("title", title)
+    title = TITLE if title is None else checks.filled("title", title)
     if scores.questions.empty or scores.passages.empty:
         raise ValueError("a report wants at least one question with a passage; got none")
     if (against is None) != (other is None):

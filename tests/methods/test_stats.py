@@ -64,7 +64,7 @@ def test_estimate_prints_short_and_with_chosen_digits():
     [
         ((np.nan, 0, 1, 5), r"must be (one )?finite|correct must be 0 or 1; got (nan|inf)"),
         ((0.5, 0, np.inf, 5), r"must be (one )?finite|correct must be 0 or 1; got (nan|inf)"),
-        ((0.5, 0.6, 0.4, 5), "low must not exceed high"),
+        ((0.5, 0.6, 0.4, 5), "wanted low <= high, got 0.6 and 0.4"),
         ((0.5, 0.4, 0.6, 0), "n must be a whole number"),
     ],
 )
