@@ -152,18 +152,19 @@ class EmbeddedJudge(Judge):
         """
         _check(questions=questions, left=left, right=right)
         pairs = [(question, *sorted(pair)) for question, *pair in zip(questions, left, right, strict=True)]
-        known = {pair: self._obvious(*pair) for pair in sorted(set(pairs))}
+        fits = {question: self._fit(question) for question in {*questions}}
+        known = {pair: self._obvious(fits[pair[0]], *pair[1:]) for pair in sorted(set(pairs))}
         if open_pairs := [pair for pair, probability in known.items() if probability is None]:
             encode = self._encode or retrieve.encoder()
             table = design(*zip(*open_pairs, strict=True), encode=encode)
             for pair, row in zip(open_pairs, table, strict=True):
-                fit = self._fit(pair[0])
+                fit = fits[pair[0]]
                 known[pair] = float(expit(fit.intercept + float(row @ fit.coefficients)))
         return np.round([known[pair] for pair in pairs], DECIMALS)
 
-    def _obvious(self, question: str, left: str, right: str) -> float | None:
+    def _obvious(self, fit: Fit, left: str, right: str) -> float | None:
         if words(left) == words(right):
-            return self._fit(question).same
+            return fit.same
         return None if left.strip() and right.strip() else 0.0
 
     def _fit(self, question: str) -> Fit:

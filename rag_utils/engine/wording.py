@@ -3,9 +3,8 @@
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise, takewhile
+from itertools import pairwise, repeat, takewhile
 
 from rag_utils.base import checks
 
@@ -39,6 +38,7 @@ DATES = re.compile(  # in words of one spelling: "on 4 of july 1776", "july 4 17
     r"|\b(?P<alone>1\d{3}|20\d\d)\b(?! (?:metre|kilogram|celsius|percent))"
 )
 PLAIN_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,15})?")  # more digits than a float holds are left as they are
+Words = tuple[str, ...]
 WORD = re.compile(r"(?:(?<!\S)-)?\d+(?:\.\d+)?s?|[^\W\d_]+")
 
 
@@ -149,7 +149,7 @@ def _measured(given: list[str]) -> list[str]:
 
 
 def _is_number(word: str) -> bool:
-    return re.match(r"-?\d", word) is not None
+    return word.removeprefix("-")[:1].isdecimal()
 
 
 def _digits(number: float) -> str:
@@ -174,6 +174,9 @@ REFUSAL = re.compile(
     r"can(not|'t) (find|determine|provide|answer)|provide more",
     re.IGNORECASE,
 )
+_refusal, _capitals = map(lru_cache(maxsize=1 << 16), (REFUSAL.search, re.compile(r"\b[A-Z]{2,5}\b").findall))
+_stems = lru_cache(maxsize=1 << 16)(lambda given: tuple(map(_stem, given)))
+_grams = lru_cache(maxsize=1 << 16)(lambda word: frozenset(f"^{word}$"[i : i + 3] for i in range(len(word))))
 
 
 def compare(question: str, left: str, right: str) -> dict[str, float]:
@@ -203,14 +206,13 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
     raises          : ValueError if an answer is blank or not a string
     source          : this book's own; EVOUNA's answers showed which ones matter
     """
-    if not words(left) or not words(right):
+    (_, short, shorter), (_, long, longer) = sorted((len(own := words(text)), own, text) for text in (left, right))
+    if not short:
         raise ValueError("left and right must hold at least one word; got a blank text")
-    shorter, longer = sorted((left, right), key=lambda text: (len(words(text)), words(text), text))
-    asked = {_stem(word) for word in words(question)}
-    short, long = (_abbreviated(words(text), other) for text, other in ((shorter, longer), (longer, shorter)))
-    stems, others = ([_stem(word) for word in own] for own in (short, long))
+    short, long = _abbreviated(short, longer), _abbreviated(long, shorter)
+    asked, stems, others = frozenset(_stems(words(question))), _stems(short), _stems(long)
     content, other_content = _content(stems, asked), _content(others, asked)
-    negated = _negated(short, other_content, asked) != _negated(long, content, asked)
+    negated = _denied(short, asked).isdisjoint(other_content) != _denied(long, asked).isdisjoint(content)
     values = {
         "contained": float(_contained(short, long, stems, others) and not negated),
         "recall": _matched(content, others),
@@ -219,10 +221,10 @@ def compare(question: str, left: str, right: str) -> dict[str, float]:
         "early": _matched(content, other_content[:EARLY]),
         **_figures(short, long, asked),
         "rival_name": float(_rival_name(stems, others, longer, asked)),
-        "negation": float(bool(NEGATIONS & set(short) - asked) != bool(NEGATIONS & set(long) - asked)),
+        "negation": float(bool(NEGATIONS.intersection(short) - asked) != bool(NEGATIONS.intersection(long) - asked)),
         "negated": float(negated),
         "polarity": 0.0,
-        "refusal": float(bool(REFUSAL.search(shorter)) != bool(REFUSAL.search(longer))),
+        "refusal": float(bool(_refusal(shorter)) != bool(_refusal(longer))),
         "log_length": math.log1p(len(long)),
     }
     if short in (("yes",), ("no",)):  # what else the longer says has no word for word counterpart
@@ -244,10 +246,11 @@ def likeness(left: str, right: str) -> float:
         return 1.0
     if _is_number(left) or _is_number(right) or min(len(left), len(right)) < 3:
         return 0.0
-    start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
-    grams, others = ({f"^{word}$"[i : i + 3] for i in range(len(word))} for word in (left, right))
-    dice = 2 * len(grams & others) / (len(grams) + len(others))
-    share = max(start / max(len(left), len(right)) if start >= 4 else 0.0, dice)
+    grams, others = _grams(left), _grams(right)
+    share = 2 * len(grams & others) / (len(grams) + len(others))
+    if left[:4] == right[:4]:
+        start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
+        share = max(share, start / max(len(left), len(right)))
     return share if share >= 0.5 else 0.0
 
 
@@ -274,16 +277,17 @@ def _stem(word: str) -> str:
     return stem[:-1] if plain and not _is_number(word) else stem
 
 
-def _content(stems: Sequence[str], asked: set[str]) -> list[str]:
+@lru_cache(maxsize=1 << 16)
+def _content(stems: Words, asked: frozenset[str]) -> Words:
     """Stems that are new; if there are none, those that are not little words; if there are none, all."""
-    large = [stem for stem in stems if stem not in LITTLE_WORDS and (len(stem) > 1 or _is_number(stem))]
-    return [stem for stem in large if stem not in asked] or large or list(stems)
+    large = tuple(stem for stem in stems if stem not in LITTLE_WORDS and (len(stem) > 1 or _is_number(stem)))
+    return tuple(stem for stem in large if stem not in asked) or large or stems
 
 
-def _abbreviated(given: Sequence[str], other: str) -> tuple[str, ...]:
+def _abbreviated(given: Words, other: str) -> Words:
     """The words, with those that an abbreviation in the other text stands for as one: "federal bureau of investigation" as "fbi"."""
     result = list(given)
-    for short in sorted(set(re.findall(r"\b[A-Z]{2,5}\b", other.replace(".", "")))):
+    for short in sorted({*_capitals(other.replace(".", ""))}):
         for start in range(len(result)):
             end, letters = start, ""
             while end < len(result) and len(letters) < len(short):
@@ -294,33 +298,35 @@ def _abbreviated(given: Sequence[str], other: str) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _matched(wanted: Sequence[str], there: Sequence[str]) -> float:
-    best = (1.0 if stem in there else max((likeness(stem, other) for other in there), default=0.0) for stem in wanted)
+def _matched(wanted: Words, there: Words) -> float:
+    best = (1.0 if stem in there else max(map(likeness, repeat(stem), there), default=0.0) for stem in wanted)
     return sum(best) / len(wanted)
 
 
-def _contained(short: Sequence[str], long: Sequence[str], stems: list[str], others: list[str]) -> bool:
+def _contained(short: Words, long: Words, stems: Words, others: Words) -> bool:
     run = any(others[start : start + len(stems)] == stems for start in range(len(others) - len(stems) + 1))
     return run or (len("".join(short)) > 3 and "".join(short) in "".join(long))
 
 
-def dates(given: Sequence[str]) -> set[tuple[str, str, str]]:
+@lru_cache(maxsize=1 << 16)
+def dates(given: Words) -> frozenset[tuple[str, str, str]]:
     """The dates in words of one spelling: year, month and day of each, "" for what it does not say.
 
     >>> sorted(dates(words("from May 3 to the 4th of July, 1776")))
     [('', 'may', '3'), ('1776', 'july', '4')]
     """
     parts = [(date["year"] or date["alone"], date["month"], date["day"] or date["later"]) for date in DATES.finditer(" ".join(given))]
-    return {tuple(part or "" for part in date) for date in parts if date[0] or date[2] or date[1] not in ("march", "may")}
+    return frozenset(tuple(part or "" for part in date) for date in parts if date[0] or date[2] or date[1] not in ("march", "may"))
 
 
-def _numbers(given: Sequence[str], asked: set[str]) -> set[tuple[str, str]]:
+@lru_cache(maxsize=1 << 16)
+def _numbers(given: Words, asked: frozenset[str]) -> set[tuple[str, str]]:
     """The numbers outside of dates that the question does not hold, each with its unit, "" if none is named."""
     pairs = pairwise((*DATES.sub(" ", " ".join(given)).split(), ""))
     return {(word, _stem(after) if _stem(after) in UNIT_WORDS else "") for word, after in pairs if _is_number(word) and word not in asked}
 
 
-def _figures(short: Sequence[str], long: Sequence[str], asked: set[str]) -> dict[str, float]:
+def _figures(short: Words, long: Words, asked: frozenset[str]) -> dict[str, float]:
     """How the numbers and the dates of the shorter answer are found in the longer one."""
     wanted, there = _numbers(short, asked), _numbers(long, asked)
     own, others = dates(short), dates(long)
@@ -342,10 +348,10 @@ def fit(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
     return bool(both) and all(both)
 
 
-def _rival_name(stems: list[str], others: list[str], longer: str, asked: set[str]) -> bool:
+def _rival_name(stems: Words, others: Words, longer: str, asked: frozenset[str]) -> bool:
     """Whether a name that the longer answer shares in part goes on otherwise there: "Ann Lee" against "It was Ann Roe"."""
-    wanted = _content(stems, set())
-    missing = [stem for stem in wanted if _matched([stem], others) == 0]
+    wanted = _content(stems, frozenset())
+    missing = [stem for stem in wanted if _matched((stem,), others) == 0]
     if not missing or len(missing) == len(wanted):
         return False
     names = {_stem(word) for name in re.findall(r"\b(?:[A-Z][\w.]*\s*)+", longer) for word in words(name)}
@@ -353,13 +359,14 @@ def _rival_name(stems: list[str], others: list[str], longer: str, asked: set[str
     return bool(beside & names - set(stems) - asked - LITTLE_WORDS)
 
 
-def _negated(given: Sequence[str], content: Sequence[str], asked: set[str]) -> bool:
-    """Whether a content word that both share stands only after a negation: at most three words before it, and after any "but"."""
-    plain, denied = set(), set()
+@lru_cache(maxsize=1 << 16)
+def _denied(given: Words, asked: frozenset[str]) -> set[str]:
+    """The stems that stand only after a negation: at most three words before them, and after any "but"."""
+    plain, denied = {*NEGATIONS}, set()
     for i, word in enumerate(given):
         near = takewhile(lambda before: before != "but", reversed(given[max(0, i - 3) : i]))
-        (denied if NEGATIONS & set(near) - asked else plain).add(_stem(word))
-    return bool((set(content) - NEGATIONS) & denied - plain)
+        (denied if NEGATIONS.intersection(near) - asked else plain).add(_stem(word))
+    return denied - plain
 
 
 COMPARED = tuple(compare("", "one", "another"))  # the names of what is compared
