@@ -151,10 +151,8 @@ def load_judged(name: str = "evouna_nq") -> list[Judged]:
     also cuts golds that have one in them. An answer that is null in the file is an empty text.
     """
     checks.one_of("judged data set", name, JUDGED)
-    return [
-        Judged(row["id"], row["text"], tuple(row["golds"]), tuple(JudgedAnswer(**answer) for answer in row["answers"]))
-        for row in table(name)
-    ]
+    said = ((row, tuple(JudgedAnswer(**answer) for answer in row["answers"])) for row in table(name))
+    return [Judged(row["id"], row["text"], tuple(row["golds"]), answers) for row, answers in said]
 
 
 def load_contrast() -> list[Contrast]:

@@ -61,7 +61,7 @@ def load_judge(profile: str | profiles.Profile | Judge = "embedded", *, mode: st
     """
     if isinstance(profile, Judge):
         return profile
-    if profile == "quick" or (profile := profiles.get(profile)).judge is None:
+    if profile == "quick" or (profile := profiles.get(profile, beside=("quick",))).judge is None:
         return EmbeddedJudge()
     if profile.judge in profiles.PROFILES:
         return ReaderJudge(lm.load(profile.judge, mode=mode, chapter=chapter))

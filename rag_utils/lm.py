@@ -25,11 +25,14 @@ LARGEST_SEED = 2**64 - 1
 
 @dataclass(frozen=True)
 class Generation:
-    """One reply."""
+    """One reply; ValueError if there is no likelihood, or one that is no logarithm of one."""
 
     text: str  # up to the stop string, which is not part of it; leading space kept
     token_ids: tuple[int, ...]  # of `text`; if the reply was empty, the one token that ended it
     token_log_likelihood: np.ndarray  # (tokens,) nats under the model's raw distribution, whatever the temperature
+
+    def __post_init__(self):
+        checks.log_likelihoods("token_log_likelihood", self.token_log_likelihood)
 
     @property
     def log_likelihood(self) -> float:

@@ -104,15 +104,15 @@ PROFILES = _tables(path := ROOT / "data" / "profiles.toml")
 PROFILES = {name: _profile(name, keys, path) for name, keys in PROFILES.items()}
 
 
-def get(profile: str | Profile, *, revision: str | None = None, dtype: str | None = None) -> Profile:
+def get(profile: str | Profile, *, revision: str | None = None, dtype: str | None = None, beside: tuple[str, ...] = ()) -> Profile:
     """The profile of that name, or of a folder of weights by its path, with the reader's revision or precision replaced if one is given.
 
-    raises : as `own`; ValueError with near names for an unknown one; for a path (with a separator, "." or "~" first) what is not there
+    raises : as `own`; ValueError with near names (`beside` too) for an unknown one; for a path (a separator, "." or "~" first) what lacks
     """
     if not isinstance(profile, Profile):
         name, known = str(profile), PROFILES | own()
         is_path = os.sep in name or name.startswith((".", "~")) or (name not in known and os.path.isdir(name))
-        profile = of_folder(name) if is_path else known[checks.one_of("profile", profile, known)]
+        profile = of_folder(name) if is_path else known[checks.one_of("profile", profile, [*known, *beside])]
         if os.path.isabs(profile.reader):
             profile = profile.model_copy(update={"task": of_folder(profile.reader).task})
     changes = {} if revision is None else {"revision": revision}

@@ -832,6 +832,8 @@ def test_the_profile_decides_which_judge_it_is(profile):
     assert not hasattr(quick := load_judge("quick"), "entailment") and load_judge(quick) is quick
     with pytest.raises(ValueError, match="unknown profile 'embeded'; did you mean 'embedded'"):
         load_judge("embeded")
+    with pytest.raises(ValueError, match="unknown profile 'quik'; did you mean 'quick'"):
+        load_judge("quik")
 
 
 # --- a reader that judges --------------------------------------------------------------------------------------------

@@ -273,6 +273,15 @@ def test_bad_input_says_what_came_and_what_was_wanted(reader, call, words):
         call(reader)
 
 
+@pytest.mark.parametrize(
+    ("likelihoods", "words"),
+    [([0.5], "be at most 0; got 0.5: is the sign right"), ([np.nan], "be finite"), ([], "hold at least 1 number")],
+)
+def test_a_reply_of_ones_own_has_logarithms_of_likelihoods(likelihoods, words):
+    with pytest.raises(ValueError, match=f"token_log_likelihood must {words}"):
+        lm.Generation(" Paris", (1,), np.array(likelihoods))
+
+
 def test_an_empty_context_is_the_begin_token(reader):
     [values] = reader.log_likelihood([""], ["ab"])
     tokens = reader.tokenizer("ab").input_ids
