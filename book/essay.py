@@ -1,7 +1,7 @@
 """What an essay is furnished with: a card of claims and its picture, a diagram, replies as dots, a picture that moves."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -45,6 +45,21 @@ class Claim:
     digits: int = 2
 
 
+def table(head: tuple[str, ...], rows: Iterable[Iterable[str]], kind: str = "claims") -> str:
+    """Rows of cells that are HTML themselves; where the page is narrow a cell, the first aside, is shown behind its column's name."""
+    titles = "".join(f'<th scope="col">{title}</th>' for title in head)
+    body = ""
+    for first, *others in rows:
+        body += f"<tr><td>{first}</td>"
+        body += "".join(f'<td data-label="{title}">{cell}</td>' for title, cell in zip(head[1:], others, strict=True)) + "</tr>"
+    return f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def breakable(text: str) -> str:
+    """As HTML, with a place for a new line behind each underscore: a table of long names fits its column."""
+    return escape(text).replace("_", "_<wbr>")
+
+
 class Card:
     """The table on top of an essay; see `card`."""
 
@@ -65,14 +80,11 @@ class Card:
         return "\n".join(" | ".join(row) for row in (self.HEAD, *self.cells()))
 
     def _repr_html_(self):
-        head = "".join(f'<th scope="col">{title}</th>' for title in self.HEAD)
-        body = ""
+        rows = []
         for each, (claim, printed, here, verdict, why) in zip(self.claims, self.cells(), strict=True):
-            inside = (f'<a href="#{each.section}">{escape(claim)}</a>', escape(printed), escape(here))
-            inside += (f'<a href="{each.record}">{verdict}</a>', escape(why))
-            body += f"<tr><td>{inside[0]}</td>"  # on a phone the titles of the columns stand before each cell
-            body += "".join(f'<td data-label="{t}">{i}</td>' for t, i in zip(self.HEAD[1:], inside[1:], strict=True)) + "</tr>"
-        return f'<table class="claims"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+            linked = f'<a href="#{each.section}">{escape(claim)}</a>', f'<a href="{each.record}">{verdict}</a>'
+            rows.append((linked[0], escape(printed), escape(here), linked[1], escape(why)))
+        return table(self.HEAD, rows)
 
 
 def card(claims: Sequence[Claim]) -> Card:
@@ -81,6 +93,41 @@ def card(claims: Sequence[Claim]) -> Card:
     if len(claims) > 5:
         raise ValueError(f"a card holds at most five claims, got {len(claims)}; the others belong to the record")
     return Card(claims)
+
+
+class Inventory:
+    """What became of a paper's tables and figures; see `inventory`."""
+
+    HEAD = ("item", "what", "status", "how, or why not")
+
+    def __init__(self, rows: pd.DataFrame):
+        self.rows = rows
+
+    def cells(self) -> list[tuple[str, ...]]:
+        rows = self.rows.itertuples()
+        return [(f"{row.item}, {row.part}" if row.part else row.item, row.caption, row.status, row.reason) for row in rows]
+
+    def __repr__(self):
+        return "\n".join(" | ".join(row) for row in (self.HEAD, *self.cells()))
+
+    def _repr_html_(self):
+        rows = []
+        for (item, what, status, why), where in zip(self.cells(), self.rows["where"], strict=True):
+            page, _, anchor = where.removeprefix("record/").partition("#")
+            status = f'<a href="{page}.html#{anchor}">{status}</a>' if page else escape(status)
+            rows.append((escape(item), escape(what), status, breakable(why)))
+        return table(self.HEAD, rows, "inventory claims")
+
+
+def inventory(paper: str, *items: str) -> Inventory:
+    """The paper's tables and figures, each with what became of it, as the table that closes a record.
+
+    paper : as in data/published; items : of these only, in the file's order; ValueError for an unknown one
+    """
+    rows = report.published(f"{paper}_items")
+    for item in items:
+        checks.one_of(f"table or figure of {paper}", item, rows["item"])
+    return Inventory(rows[rows["item"].isin(items)] if items else rows)
 
 
 def forest(claims: Sequence[Claim], short: Sequence[str], *, quantity: str, unit: str) -> Axes:

@@ -21,6 +21,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
+from book.essay import breakable, table
 from rag_utils.page.report import VERDICTS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -167,21 +168,6 @@ def _tally(rows: list[Row], verdicts: list[str]) -> str:
 def chosen(names: Iterable[str]) -> str:
     """The options of a list to choose from, all of them first."""
     return '<option value="">all</option>' + "".join(f"<option>{escape(name)}</option>" for name in names)
-
-
-def table(head: tuple[str, ...], rows: Iterable[Iterable[str]], kind: str = "claims") -> str:
-    """Rows of cells that are HTML themselves; where the page is narrow a cell, the first aside, is shown behind its column's name."""
-    titles = "".join(f'<th scope="col">{title}</th>' for title in head)
-    body = ""
-    for first, *others in rows:
-        body += f"<tr><td>{first}</td>"
-        body += "".join(f'<td data-label="{title}">{cell}</td>' for title, cell in zip(head[1:], others, strict=True)) + "</tr>"
-    return f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>'
-
-
-def breakable(text: str) -> str:
-    """As HTML, with a place for a new line behind each underscore: a table of long names fits its column."""
-    return escape(text).replace("_", "_<wbr>")
 
 
 def inventory_html() -> str:

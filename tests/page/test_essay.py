@@ -41,6 +41,17 @@ def test_a_card_holds_one_to_five_claims_each_once():
             essay.card(wrong)
 
 
+def test_an_inventory_leads_to_what_was_measured_and_says_why_the_rest_was_not():
+    every, own = essay.inventory("dense"), essay.inventory("dense", "Table 3", "Table 1")
+    assert len(every.rows) == len(report.published("dense_items")) and list(own.rows["item"]) == ["Table 1", "Table 3"]
+    assert repr(own).splitlines()[2].startswith("Table 3 | exact match against published systems | not run here | generators of")
+    html = own._repr_html_()
+    assert html.count("<a href=") == 1 and '<a href="04_dense_thresholds.html#dense-against' in html
+    assert any(item.startswith("Fig. 4, ") for item, *_ in every.cells())
+    with pytest.raises(ValueError, match="unknown table or figure of dense 'Table 99'"):
+        essay.inventory("dense", "Table 99")
+
+
 def test_the_picture_of_a_card_shows_what_was_run_and_what_is_printed():
     ax = essay.forest(
         [claim(), claim("c", None), claim("d", aim=None)], ["one", "two", "three"], quantity="gap", unit="-1 to 1"
