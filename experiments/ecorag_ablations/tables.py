@@ -225,7 +225,7 @@ def reading(*, mode, profile, sample, shown, prompts, sizes, max_new_tokens, few
 
 
 def beliefs(*, mode, profile, sample, shown, prompts, sizes, draws, few=None) -> Rows:
-    """SePer of what named compressors keep, on the companion's questions.
+    """Soft SePer of what named compressors keep, on the companion's questions.
 
     draws : {"questions": how many, half of each kind, "n": samples of each, "max_new_tokens": ..., "seed": ...}
     """
@@ -238,8 +238,8 @@ def beliefs(*, mode, profile, sample, shown, prompts, sizes, draws, few=None) ->
         kept["random"] = compressors.at_random(budget, reader.count_tokens, seed=draws["seed"])(questions, passages)
     believed = unseen_questions(draws["questions"])[:few]
     asked = seper.prompts_of(reader, believed, {CLOSED: None} | {name: kept[name] for name in shown}, **_forms(prompts))
-    how = {key: draws[key] for key in ("n", "max_new_tokens", "seed")}
-    table = seper.beliefs(judge := asking.judge(profile, mode=mode, chapter=CHAPTER), believed, seper.draw(reader, asked, **how))
+    samples = seper.draw(reader, asked, **{key: value for key, value in draws.items() if key != "questions"})
+    table = seper.beliefs(judge := asking.judge(profile, mode=mode, chapter=CHAPTER), believed, samples, clustered=False)
     return table, facts | {"questions": len(believed)} | weights(["companion"]) | asking.facts(reader=reader, judge=judge)
 
 

@@ -28,8 +28,7 @@ SPLITS = {"single": ("test",), "bridge": ("test", "train"), "comparison": ("test
 
 def chosen(kind: str, n: int, splits: Sequence[str] | None = None) -> list[Question]:
     """Questions of the corpus of one type, half of the n about real things and half about invented ones."""
-    parts = [(kind, split) for split in splits or SPLITS[kind]]
-    every = [q for part in parts for q in data.load("companion") if (q.type, q.split) == part]
+    every = [q for split in splits or SPLITS[kind] for q in data.load("companion") if (q.type, q.split) == (kind, split)]
     return [q for about in ("real", "invented") for q in [q for q in every if q.kind == about][: n // 2]]
 
 
@@ -75,8 +74,7 @@ def orders_read(*, mode, profile, prompt, dataset, questions, orders, max_new_to
 
 def rows_of(entry: Mapping, *, mode: str, profile: str, prompt: str) -> pd.DataFrame:
     """The rows of `orders_read` with the settings of an entry: the table that it names, or the recordings where it names none."""
-    settings = {key: value for key, value in entry.items() if key not in ("title", "table")}
-    settings |= {"mode": mode, "profile": profile, "prompt": prompt}
+    settings = {key: entry[key] for key in entry if key not in ("title", "table")} | {"mode": mode, "profile": profile, "prompt": prompt}
     return table(CHAPTER, entry["table"], orders_read, **settings) if "table" in entry else orders_read(**settings)[0]
 
 

@@ -6,6 +6,7 @@ gains = changes(beliefs(judge, questions, drawn))
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -72,12 +73,15 @@ def draw(reader: LanguageModel, prompts: Mapping[Case, str], *, n: int = 10, max
     return dict(zip(prompts, replies, strict=True))
 
 
-def agreements(judge: Judge, questions: Sequence[Question], drawn: Drawn) -> Agreed:
-    """Per case: the samples against the answers, (N, A) in [0, 1], and which mean the same, (N, N) bool; each pair is judged once."""
+def agreements(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, clustered: bool = True) -> Agreed:
+    """Per case: the samples against the answers, (N, A) in [0, 1], and which mean the same, (N, N) bool; each pair is judged once.
+
+    clustered : whether samples are held against each other, 45 pairs of ten samples beside ten with an answer; else the second is (N, 0)
+    """
     known, pairs = by_id(questions), {}
     for case, replies in drawn.items():
         question, texts = known[case[0]], [reply.text.strip() for reply in replies]
-        others = [*checks.listed(f"answers of question {question.id!r}", question.answers), *texts]
+        others = [*checks.listed(f"answers of question {question.id!r}", question.answers), *texts * clustered]
         pairs[case] = [[(question.text, *sorted((text, other))) for other in others] for text in texts]
     distinct = dict.fromkeys(pair for rows in pairs.values() for row in rows for pair in row)
     judged = judge.equivalent(*map(list, zip(*distinct, strict=True))) if distinct else []
@@ -96,38 +100,32 @@ def meanings(kernel: np.ndarray, alike: np.ndarray, *, join: str = "earliest") -
     return clusters, kernel[firsts] >= THRESHOLD
 
 
-def beliefs(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: Agreed | None = None) -> pd.DataFrame:
+def beliefs(
+    judge: Judge, questions: Sequence[Question], drawn: Drawn, *, agreed: Agreed | None = None, clustered: bool = True
+) -> pd.DataFrame:
     """SePer, hard and soft, and its VARIANTS, for each case: SePer, eqs. 6 to 10.
 
-    agreed  : what the judge says, as `agreements` returns it, if that is there already
+    agreed  : what the judge says, as `agreements` returns it with this `clustered`, if that is there already
     returns : columns id, condition, those of UTILITIES, right (share of samples that the judge accepts), clusters (meanings among the
-              samples), n (samples) and steps (gold passages of the question)
+              samples), n (samples) and steps (gold passages of the question); unless `clustered`, no clusters and nothing hard
     """
-    steps = {question.id: len(question.gold) for question in questions}
-    agreed = agreements(judge, questions, drawn) if agreed is None else agreed
-    table = []
+    steps, table = {question.id: len(question.gold) for question in questions}, []
+    agreed = agreements(judge, questions, drawn, clustered=clustered) if agreed is None else agreed
     for (name, condition), replies in drawn.items():
         kernel, alike = agreed[name, condition]
-        clusters, matches = meanings(kernel, alike)
         whole = np.array([reply.log_likelihood for reply in replies])
         per_token = np.array([reply.token_log_likelihood.mean() for reply in replies])
-        row = {
-            "id": name,
-            "condition": condition,
-            "seper_hard": seper.hard(whole, clusters, matches),
-            "seper_soft": seper.soft(whole, kernel),
-            "soft_max": seper.soft(whole, kernel, over_answers="max"),
-            "soft_frequency": seper.soft(whole, kernel, weighting="frequency"),
-            "soft_token_mean": seper.soft(per_token, kernel),
-            "hard_any": seper.hard(whole, clusters, matches, over_answers="any"),
-            "hard_frequency": seper.hard(whole, clusters, matches, weighting="frequency"),
-            "right": float(np.mean(kernel.max(axis=1) >= THRESHOLD)),
-            "clusters": int(clusters.max() + 1),
-            "n": len(replies),
-            "steps": steps[name],
-        }
+        row = {"id": name, "condition": condition, "n": len(replies), "steps": steps[name]}
+        row |= {"seper_soft": seper.soft(whole, kernel), "soft_max": seper.soft(whole, kernel, over_answers="max")}
+        row["soft_frequency"] = seper.soft(whole, kernel, weighting="frequency")
+        row |= {"soft_token_mean": seper.soft(per_token, kernel), "right": float(np.mean(kernel.max(axis=1) >= THRESHOLD))}
+        if clustered:
+            clusters, matches = meanings(kernel, alike)
+            hard = partial(seper.hard, whole, clusters, matches)
+            row |= {"seper_hard": hard(), "hard_any": hard(over_answers="any"), "hard_frequency": hard(weighting="frequency")}
+            row["clusters"] = int(clusters.max() + 1)
         table.append(row)
-    return pd.DataFrame(table)
+    return pd.DataFrame(table).filter(["id", "condition", *UTILITIES, "right", "clusters", "n", "steps"])
 
 
 def delta(reader, judge: Judge, question: str, passages, answers, *, n: int = 10, seed: int = 0) -> float:
@@ -138,7 +136,8 @@ def delta(reader, judge: Judge, question: str, passages, answers, *, n: int = 10
     asked = [Question("asked", question, tuple(checks.texts("answers", answers)), dataset="")]
     shown = {CLOSED: None, "shown": {"asked": checks.texts("passages", passages)}}
     prompts = prompts_of(reader, asked, shown, closed=load("closed_plain"), read=load("read_plain"))
-    return float(changes(beliefs(judge, asked, draw(reader, prompts, n=n, seed=seed)))["seper_soft"].iloc[0])
+    table = beliefs(judge, asked, draw(reader, prompts, n=n, seed=seed), clustered=False)
+    return float(changes(table)["seper_soft"].iloc[0])
 
 
 def repeated(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, sizes: Sequence[int], times: int) -> pd.DataFrame:
@@ -162,15 +161,16 @@ def repeated(judge: Judge, questions: Sequence[Question], drawn: Drawn, *, sizes
     return pd.concat(tables, ignore_index=True)[columns]
 
 
-def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Mapping = UTILITIES) -> pd.DataFrame:
+def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Mapping | None = None) -> pd.DataFrame:
     """Delta-SePer, eq. 11: what each context adds to the belief in the answer, question by question.
 
     table    : as `beliefs` returns it, possibly with more columns
-    measures : column -> its change, a function of the value under a context and the one under `against`
+    measures : column -> its change, a function of the value under a context and the one under `against`; None: UTILITIES, if there
     returns  : columns id, condition and the measures, empty where one of the two values is; no rows for `against`
     raises   : ValueError if there is no such context, a question was not asked under it or twice, or a belief is outside 0 .. 1
     """
     checks.one_of("condition", against, set(table["condition"]))
+    measures = measures or {name: UTILITIES[name] for name in UTILITIES if name in table}
     before = table[table["condition"] == against].set_index("id")[list(measures)]
     after = table[table["condition"] != against]
     if missing := sorted(set(after["id"]) - set(before.index)):

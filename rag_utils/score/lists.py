@@ -51,7 +51,7 @@ def worth(
     prompts = asked.prompts_of(model, questions, {CLOSED: None, **shown}, **forms)
     drawn = asked.draw(model, prompts, n=settings.samples, max_new_tokens=settings.max_new_tokens, seed=seed, greedy=True)
     greedy = {case: replies.pop() for case, replies in drawn.items()}
-    belief = asked.beliefs(judge, questions, drawn).set_index(["id", "condition"])["seper_soft"]
+    belief = asked.beliefs(judge, questions, drawn, clustered=False).set_index(["id", "condition"])["seper_soft"]
     right = {case: exact_match(reply.text, known[case.id].answers) for case, reply in greedy.items()}
     rows = []
     for name, of in shown.items():

@@ -240,7 +240,7 @@ def seper(task: Task, measures: Sequence[str]) -> Said:
         drawn = asked_seper.draw(task.reader, task.drawn, **task.drawing)
         if not getattr(task.reader, "scores_replies", True):  # the share of samples looks at no likelihood
             drawn = {case: [Generation(reply.text, (), np.zeros(1)) for reply in own] for case, own in drawn.items()}
-        table = asked_seper.beliefs(task.judge, known, drawn)
+        table = asked_seper.beliefs(task.judge, known, drawn, clustered="seper_hard" in names)
         for row in asked_seper.changes(table).to_dict("records"):
             reasons = {f"{name}_why": "" for name in names}
             if row["condition"] == LIST:

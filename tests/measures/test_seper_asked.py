@@ -90,6 +90,26 @@ def test_every_pair_is_judged_once_in_either_order():
     assert sorted(pair[1:] for pair in judge.seen) == [("ab", "ab"), ("ab", "cd"), ("cd", "cd")]
 
 
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_soft_seper_holds_no_sample_against_another(seed):
+    rng, judge = np.random.default_rng(seed), Shares()
+    one = question("q", *rng.choice(WORDS[:3], 2, replace=False))
+    drawn = {
+        Case("q", way): [said(f" {rng.choice(WORDS)}", rng.uniform(0.1, 1)) for _ in range(5)]
+        for way in (CLOSED, "gold")
+    }
+    whole, soft = (asked.beliefs(judge, [one], drawn, clustered=clustered) for clustered in (True, False))
+    assert set(whole) - set(soft) == {"seper_hard", "hard_any", "hard_frequency", "clusters"}
+    pd.testing.assert_frame_equal(soft, whole[list(soft)])
+    pd.testing.assert_frame_equal(asked.changes(soft), asked.changes(whole)[list(asked.changes(soft))])
+    judge.seen.clear()
+    asked.beliefs(judge, [one], drawn, clustered=False)
+    texts = {reply.text.strip() for own in drawn.values() for reply in own}
+    assert {*judge.seen} == {(one.text, *sorted((text, answer))) for text in texts for answer in one.answers}
+    assert len(judge.seen) == len({*judge.seen})
+
+
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory):
     profile = tiny.llama(tmp_path_factory.mktemp("llama"))
