@@ -45,7 +45,7 @@ def main() -> None:
         lists = {CLOSED: None, "list": {question.id: shown[question.id]}}
         asked_for = seper.prompts_of(reader, [question], lists, closed=closed, read=read)
         drawn = seper.draw(reader, asked_for, n=SAMPLES, max_new_tokens=NEW_TOKENS, seed=0)
-        seper.beliefs(trained, [question], drawn)
+        seper.beliefs(trained, [question], drawn, clustered=False)
 
     ways = {"exact match": exact_match, "a language model's verdict": language_model, "SePer": belief}
     for work in ways.values():  # memory that is touched for the first time is slow

@@ -60,7 +60,14 @@ def breakable(text: str) -> str:
     return escape(text).replace("_", "_<wbr>")
 
 
-class Card:
+class Shown:
+    """A table on a page that is printed with a line for a row."""
+
+    def __repr__(self):
+        return "\n".join(" | ".join(row) for row in (self.HEAD, *self.cells()))
+
+
+class Card(Shown):
     """The table on top of an essay; see `card`."""
 
     HEAD = ("the paper's claim", "printed", "here", "verdict", "what limits it")
@@ -75,9 +82,6 @@ class Card:
             here += "" if each.measured is None else f", n = {each.measured.n}"
             rows.append((each.claim, each.printed, here, each.verdict.verdict, each.limits))
         return rows
-
-    def __repr__(self):
-        return "\n".join(" | ".join(row) for row in (self.HEAD, *self.cells()))
 
     def _repr_html_(self):
         rows = []
@@ -95,7 +99,7 @@ def card(claims: Sequence[Claim]) -> Card:
     return Card(claims)
 
 
-class Inventory:
+class Inventory(Shown):
     """What became of a paper's tables and figures; see `inventory`."""
 
     HEAD = ("item", "what", "status", "how, or why not")
@@ -106,9 +110,6 @@ class Inventory:
     def cells(self) -> list[tuple[str, ...]]:
         rows = self.rows.itertuples()
         return [(f"{row.item}, {row.part}" if row.part else row.item, row.caption, row.status, row.reason) for row in rows]
-
-    def __repr__(self):
-        return "\n".join(" | ".join(row) for row in (self.HEAD, *self.cells()))
 
     def _repr_html_(self):
         rows = []

@@ -105,7 +105,7 @@ def beliefs(
 ) -> pd.DataFrame:
     """SePer, hard and soft, and its VARIANTS, for each case: SePer, eqs. 6 to 10.
 
-    agreed  : what the judge says, as `agreements` returns it with this `clustered`, if that is there already
+    agreed  : what the judge says, as `agreements` returns it, if that is there already; it tells then whether they are clustered
     returns : columns id, condition, those of UTILITIES, right (share of samples that the judge accepts), clusters (meanings among the
               samples), n (samples) and steps (gold passages of the question); unless `clustered`, no clusters and nothing hard
     """
@@ -119,7 +119,7 @@ def beliefs(
         row |= {"seper_soft": seper.soft(whole, kernel), "soft_max": seper.soft(whole, kernel, over_answers="max")}
         row["soft_frequency"] = seper.soft(whole, kernel, weighting="frequency")
         row |= {"soft_token_mean": seper.soft(per_token, kernel), "right": float(np.mean(kernel.max(axis=1) >= THRESHOLD))}
-        if clustered:
+        if alike.size:
             clusters, matches = meanings(kernel, alike)
             hard = partial(seper.hard, whole, clusters, matches)
             row |= {"seper_hard": hard(), "hard_any": hard(over_answers="any"), "hard_frequency": hard(weighting="frequency")}
@@ -167,10 +167,10 @@ def changes(table: pd.DataFrame, *, against: str = CLOSED, measures: Mapping | N
     table    : as `beliefs` returns it, possibly with more columns
     measures : column -> its change, a function of the value under a context and the one under `against`; None: UTILITIES, if there
     returns  : columns id, condition and the measures, empty where one of the two values is; no rows for `against`
-    raises   : ValueError if there is no such context, a question was not asked under it or twice, or a belief is outside 0 .. 1
+    raises   : ValueError for no such context, no column of beliefs, a question not asked under it or twice, a belief outside 0 .. 1
     """
     checks.one_of("condition", against, set(table["condition"]))
-    measures = measures or {name: UTILITIES[name] for name in UTILITIES if name in table}
+    measures = measures or dict(checks.listed("columns of beliefs", [each for each in UTILITIES.items() if each[0] in table]))
     before = table[table["condition"] == against].set_index("id")[list(measures)]
     after = table[table["condition"] != against]
     if missing := sorted(set(after["id"]) - set(before.index)):

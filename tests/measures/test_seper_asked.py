@@ -103,6 +103,8 @@ def test_soft_seper_holds_no_sample_against_another(seed):
     assert set(whole) - set(soft) == {"seper_hard", "hard_any", "hard_frequency", "clusters"}
     pd.testing.assert_frame_equal(soft, whole[list(soft)])
     pd.testing.assert_frame_equal(asked.changes(soft), asked.changes(whole)[list(asked.changes(soft))])
+    known = asked.agreements(judge, [one], drawn, clustered=False)
+    pd.testing.assert_frame_equal(asked.beliefs(judge, [one], drawn, agreed=known), soft)
     judge.seen.clear()
     asked.beliefs(judge, [one], drawn, clustered=False)
     texts = {reply.text.strip() for own in drawn.values() for reply in own}
@@ -211,3 +213,5 @@ def test_changes_are_utilities_and_refuse_what_cannot_be_compared():
     ):
         with pytest.raises(ValueError, match=message):
             asked.changes(bad, **only)
+    with pytest.raises(ValueError, match="columns of beliefs must hold at least 1; got none"):
+        asked.changes(table.drop(columns="seper_soft"))
