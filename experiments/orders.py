@@ -140,6 +140,7 @@ def claims(gaps: Gaps, published: Mapping, *, needs: Mapping | tuple = (), unpar
 
 
 def holm(gaps: Gaps) -> Gaps:
-    """The same differences with p values adjusted for all of them."""
-    adjusted = stats.holm([gap.p_value for gap in gaps.values()]) if gaps else []
-    return {title: replace(gap, p_value=float(p)) for (title, gap), p in zip(gaps.items(), adjusted, strict=True)}
+    """The same differences with p values adjusted for all of them; equal ones, as of two ways with the same order, count once."""
+    different = list(dict.fromkeys(gaps.values()))
+    adjusted = dict(zip(different, stats.holm([gap.p_value for gap in different]) if different else [], strict=True))
+    return {title: replace(gap, p_value=float(adjusted[gap])) for title, gap in gaps.items()}
