@@ -355,6 +355,30 @@ def test_the_smallest_model_gains_most_in_table_11():
     assert wide.idxmax(axis=1).value_counts().to_dict() == {"7B": 57, "13B": 38, "70B": 10}
 
 
+def test_single_passages_often_harm_the_largest_model():
+    alone = published(11).query("metric == 'Delta-SePer' and top_k == '1'")
+    harm = (alone["value"] < 0).groupby(alone["generator"]).agg(["sum", "size"])
+    assert harm.T.to_dict("list") == {"7B": [9, 35], "13B": [13, 35], "70B": [23, 35]}
+
+
+def test_of_two_trained_judges_one_is_ahead_of_a_traditional_method(table):
+    score = table.pivot(index=["dataset", "system", "metric"], columns="evaluator", values="value")
+    ahead = {
+        (judge, method): (score[judge] > score[method]).groupby("metric").sum().to_dict()
+        for judge in ("Prometheus", "Auto-J")
+        for method in ("BERTScore", "Lexical Match")
+    }
+    assert ahead == {
+        ("Prometheus", "BERTScore"): {"F1": 10, "accuracy": 9},
+        ("Prometheus", "Lexical Match"): {"F1": 4, "accuracy": 1},
+        ("Auto-J", "BERTScore"): {"F1": 1, "accuracy": 1},
+        ("Auto-J", "Lexical Match"): {"F1": 0, "accuracy": 0},
+    }
+    behind = score.index[score["Prometheus"] < score["BERTScore"]]
+    assert [("BERTScore", *cell[:2]) for cell in behind] == [("BERTScore", "TriviaQA", "GPT-4")]
+    assert ("BERTScore", "TriviaQA", "GPT-4") in SUSPECTS
+
+
 def test_prose_against_the_tables(pairs):
     prose = report.published("seper_prose")
     assert set(prose["item"]) >= {"Fig. 3", "Fig. 4", "Fig. 5 (a)", "Fig. 6", "Fig. 7"}

@@ -188,6 +188,28 @@ def test_pairs_of_nq_need_more_right_replies_than_exact_matches(curves, sizes, b
         assert largest_area(least - 0.001, auroc) < aurac < largest_area(least + 0.001, auroc)
 
 
+def test_deberta_split_alone_is_above_its_whole_score(curves, sizes, backbones):
+    """The AUROC of certain against uncertain, from replies that are drawn up one by one."""
+    whole = curves.xs("AUROC", level="metric").loc["greedy decoding"]
+    for row, measure, alone, within in (
+        ("DENSE_eval", "DENSE_llm", [71.8, 61.2, 66.0, 62.7], None),
+        ("DENSE_deberta", "DENSE_deberta", [71.5, 61.2, 65.7, 62.5], [0.41, 0.47, 0.36, 0.31]),
+    ):
+        for place, dataset in enumerate(DATASETS):
+            printed = backbones.loc[("Llama-3.1 8B", row, dataset)]
+            hits = {side: round(printed[side] * sizes.loc[dataset, side] / 100) for side in ("certain", "uncertain")}
+            misses = {side: sizes.loc[dataset, side] - hits[side] for side in hits}
+            right = np.repeat([0, 1], list(hits.values()))  # 1: uncertain
+            wrong = np.repeat([0, 1], list(misses.values()))
+            auroc = stats.mannwhitneyu(wrong, right).statistic / (len(right) * len(wrong))
+            assert 100 * auroc == pytest.approx(alone[place], abs=0.06)
+            assert (100 * auroc < whole.loc[dataset, measure]) == (row == "DENSE_eval")
+            if within:
+                sure = hits["certain"] * misses["uncertain"] / (len(right) * len(wrong))
+                order = (whole.loc[dataset, measure] / 100 - sure) / (2 * (auroc - sure))
+                assert order == pytest.approx(within[place], abs=0.006)
+
+
 # ------------------------------------------------------------ Tables 2, 4, 5, 7 and 9
 
 

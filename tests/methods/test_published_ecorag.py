@@ -216,6 +216,24 @@ def test_how_many_sentences_are_kept():
     )
     kept = {dataset: 20 * cells(1)["ECoRAG", dataset, "tokens"] / tokens for dataset, tokens in reranked.items()}
     assert {dataset: round(value, 1) for dataset, value in kept.items()} == {"NQ": 18.9, "TQA": 11.8, "WQ": 17.4}
+    other = published(7).query("method == 'BGE-reranker' and sentences == '20' and metric == 'tokens'")
+    assert other["dataset"].tolist() == ["NQ"]
+    assert 20 * cells(1)["ECoRAG", "NQ", "tokens"] / other["value"].item() == pytest.approx(15.1, abs=0.05)
+
+
+def test_on_tqa_no_baseline_reaches_the_closed_book():
+    exact = published(1).query("dataset == 'TQA' and metric == 'EM'").set_index("method")["value"]
+    others = exact.drop(["closed-book", "ECoRAG"])
+    assert others.idxmax() == "CompAct" and others.max() == 63.96 < exact["closed-book"] == 64.78
+    assert exact["ECoRAG"] - exact["closed-book"] == pytest.approx(0.56)
+
+
+def test_the_evaluator_takes_little_however_often_it_is_asked():
+    hours = published(9).query("metric == 'latency (h)'").set_index("part")["value"]
+    assert hours.to_dict() == {"compressor": 0.70, "evaluator": 0.03, "reader": 4.23}
+    for needed in range(1, 21):  # sentences until the evaluator is content
+        assert needed <= 4 * math.ceil(needed / 4)
+    assert 4 * hours["evaluator"] == pytest.approx(0.12)
 
 
 def test_tokens_of_the_same_texts_under_four_tokenizers():
