@@ -63,10 +63,9 @@ def ending(
 
 
 def ask(reader: LanguageModel, questions: Sequence[Question], prompt: Prompt, *, condition: str, passages=None, **length) -> pd.DataFrame:
-    """The reader's greedy answer to each question and what it is worth.
+    """The reader's greedy answer to each question and what it is worth; length: max_new_tokens.
 
     passages : per question id the passages to show, best first; a question with none is left out. None asks without any
-    length   : max_new_tokens
     returns  : columns id, condition, reply, one per answer metric (0-1), log_likelihood (nats, sum over the reply), tokens, unparsable
                (1 if nothing is left of the reply after normalisation)
     raises   : ValueError if an id comes twice, or passages are by something else than ids of questions

@@ -10,7 +10,6 @@ from rag_utils import answers, data, retrieve
 from rag_utils.base import checks
 from rag_utils.corpora import manifest
 from rag_utils.data import SYSTEMS, Judged, Passage, Question
-from rag_utils.measures.moi import candidates
 
 OWN = ("hotpotqa", "musique")  # data sets whose questions come with their paragraphs
 SYSTEM_TITLES = dict(zip(SYSTEMS, ("DPR-FiD", "InstructGPT", "ChatGPT", "GPT-4", "BingChat"), strict=True))  # as SePer's Table 1
@@ -67,12 +66,13 @@ def evouna(*, mode: str = "replay", few: int | None = None) -> tuple[pd.DataFram
     return lexical_match(data.load_judged("evouna_nq")[:few]), source("evouna_nq")
 
 
-def nearest(questions: Sequence[Question], pool: retrieve.Pool, k: int, **how) -> dict[str, tuple[Passage, ...]]:
-    """Question id -> the k passages whose embeddings are nearest to it, best first; how as in `retrieve.dense`."""
-    run, near = retrieve.dense(questions, pool, k=k, **how), {}
+def nearest(questions: Sequence[Question], pool: retrieve.Pool, k: int, *, search=retrieve.dense, **how) -> dict[str, tuple[Passage, ...]]:
+    """Question id -> the k best passages, best first, by embeddings or another search; what that leaves out is last, in pool order."""
+    run, near = search(questions, pool, k=k, **how), {}
     for question in questions:
         by_id = {passage.id: passage for passage in (pool(question) if callable(pool) else pool)}
-        near[question.id] = tuple(by_id[name] for name in retrieve.ranking(run[question.id]))
+        ranked = dict.fromkeys([*retrieve.ranking(run[question.id]), *by_id])
+        near[question.id] = tuple(by_id[name] for name in ranked)[:k]
     return near
 
 
@@ -116,10 +116,8 @@ def benchmark_passages(name: str, n: int, size: int, *, seed: int = 0) -> tuple[
         questions = list(load(name, n).questions)
         negatives = retrieve.hard_negatives(questions, data.passages(name), k=size - 1)
         own = {question.id: (*question.gold[:1], *negatives[question.id]) for question in questions}
-    run, shown = retrieve.bm25(questions, lambda question: own[question.id], k=size), {}
-    for question in questions:
-        shown |= candidates([question], run, {passage.id: passage for passage in own[question.id]}, size=size)
-    return questions, shown
+    pools = {name: sorted(passages, key=lambda passage: passage.id) for name, passages in own.items()}
+    return questions, nearest(questions, lambda question: pools[question.id], size, search=retrieve.bm25)
 
 
 def filled_up(questions: Sequence[Question], pool: Sequence[Passage], size: int) -> dict[str, tuple[Passage, ...]]:

@@ -53,8 +53,7 @@ def by_way(said: pd.DataFrame, metric: str) -> pd.DataFrame:
 def compared(tables: Tables, metrics: Mapping, first: Mapping, *, ways, gain="EM gain", **again) -> pd.DataFrame:
     """Quality of each way that is in the tables, and its gain over the average order in exact match, questions paired.
 
-    metrics : metric -> title of its column
-    first   : title -> way -> what is shown before them
+    metrics : metric -> title of its column; first: title -> way -> what is shown before them
     again   : resamples and rng of the intervals
     returns : one row per way, columns as named, `gain`, its p by Holm (not of the oracle, which looks at the answers) and n
     """
@@ -112,12 +111,6 @@ def shares(tables: Tables, metrics: Mapping, kept: Sequence[tuple[str, str, str]
             rows[title][f"gain, {name}"] = f"{gain:+.2f}"
             rows[title][f"kept, {name}"] = "undefined" if share is None else f"{share}"
     return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def not_dominated(cost: Sequence[float], quality: Sequence[float]) -> list[bool]:
-    """Which ways are on the frontier: no other is at least as good and at most as costly, and better in one of the two."""
-    points = list(zip(cost, quality, strict=True))
-    return [not any(c <= a and q >= b and (c, q) != (a, b) for c, q in points) for a, b in points]
 
 
 def claims(gaps: Gaps, published: Mapping, *, needs: Mapping | tuple = (), unparsed: int | None = None) -> pd.DataFrame:

@@ -60,8 +60,7 @@ def table(chapter: str, name: str, function: Callable, *, mode: str = "replay", 
     function : of a file below `experiments`, by its own name. Takes `mode` and keyword settings that JSON can hold, returns rows or (rows,
                facts). Prompts are named by settings that are called "prompt" or "prompts" (a name, a list or a mapping of names) or end in
                "_prompt"; their texts count as part of the setting. It may take `few` (its first questions only)
-    mode     : "replay" shows what is kept; "live" measures what is not kept with these settings, and keeps it in the user's cache; "fresh"
-               measures, and keeps nothing
+    mode     : "replay" shows what is kept; "live" measures what is not, and keeps it in the user's cache; "fresh" measures, keeps nothing
     settings : all that the function takes, those with a default as well: what is not said is not kept
     returns  : rows, in every mode as they are kept, five digits of each number; what they were measured with is in `.attrs["kept"]`
     raises   : TableError if there are no rows with these settings, naming each setting that differs, or if a file is damaged
@@ -124,8 +123,8 @@ def written(settings: dict) -> dict:
 def save(path: Path, kept: Kept) -> None:
     """Write `path` (.json) and the rows beside it. A reader that comes between the two files looks again.
 
-    raises : TableError if a column holds texts, an id is missing or rows repeat their key, and below data/results also if a setting or a
-             fact is a text; nothing is written then
+    raises : TableError, nothing written, if a column holds texts, an id is missing, rows repeat their key or, below data/results, a setting
+             or a fact is a text
     """
     rows = text_of(path.stem, kept.rows)
     content = {"function": kept.function, "settings": kept.settings, "facts": kept.facts, "rows": len(kept.rows)}

@@ -9,8 +9,7 @@ from rag_utils.prompts import load
 def conditions(*, mode, profile, dataset, questions, prompts, max_new_tokens, few=None) -> tuple[pd.DataFrame, dict]:
     """`asking.conditions` on the first questions of a data set, for each labelled pair of prompts: numbers per question only.
 
-    questions : how many; a data set with fewer is taken whole
-    prompts   : label, the column "prompt" -> names of two prompts, closed book and reading
+    prompts : label, the column "prompt" -> names of two prompts, closed book and reading
     """
     reader, data_set = asking.reader(profile, mode), benchmarks.load(dataset, questions)
     negatives, chosen, tables = data_set.negatives(), data_set.questions[:few], []

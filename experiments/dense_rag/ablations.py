@@ -41,8 +41,7 @@ def rules(half: float, *, threshold: float = 0.2, doubling: bool = False) -> dic
     doubling  : whether certain chunks are refilled without limit too, which up to doubles the context in each round
     returns   : "word" ends when the replies agree or the asked model says that the context is enough; "half" when they agree or it is as
                 sure of that as for half of the first contexts; "and" only if both (DENSE, Algorithm 3, line 13); "no limit" is "half" with
-                contexts of any length (line 39); "printed" is Algorithm 3 in all of this, lines 8 to 12 too. What would be the same as
-                under another rule is left out
+                contexts of any length (line 39); "printed" is Algorithm 3 in all of this, lines 8 to 12 too. Repetitions are left out
     """
 
     def of(*names: str, **options) -> dict[str, dict]:

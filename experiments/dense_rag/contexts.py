@@ -33,8 +33,7 @@ def own_chunks(chunks: Sequence[Passage], question: Question) -> list[Passage]:
 def supplies(questions: Sequence[Question], chunks: retrieve.Pool, *, k: int, encode: retrieve.Encoder, reserve: int = 20) -> list[Supply]:
     """The nearest chunks of each question, by the cosine of embeddings of title and text.
 
-    k, reserve : chunks to begin with, and chunks that may be used at all, the k among them; where there are fewer, all
-    raises     : ValueError if reserve is below k
+    k, reserve : chunks to begin with, and chunks that may be used at all, the k among them or ValueError; where there are fewer, all
     """
     checks.whole("reserve", reserve, least=k)
     ranked, supplied = benchmarks.nearest(questions, chunks, reserve, encoder=encode), []

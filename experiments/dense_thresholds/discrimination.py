@@ -27,10 +27,9 @@ def area_interval(uncertainty, correct, *, area="AUROC", resamples=1000, seed=0)
 
 
 def area_difference(a, b, correct, *, area="AUROC", groups=None, resamples=1000, seed=0) -> Difference:
-    """How much better uncertainty a tells right from wrong replies than b does, over the same rows.
+    """How much better uncertainty a tells right from wrong replies than b does, over the same rows; ValueError as `area_interval`.
 
     groups : (n,) names of parts, such as data sets, that are ranked and resampled apart: the area is then the mean over parts
-    raises : ValueError as `area_interval`, for any part
     """
     rng, columns = np.random.default_rng(seed), np.array([a, b, correct], dtype=float)
     codes = np.zeros(len(a), int) if groups is None else pd.factorize(np.asarray(groups))[0]
@@ -45,9 +44,8 @@ def area_difference(a, b, correct, *, area="AUROC", groups=None, resamples=1000,
 def areas(table: pd.DataFrame, *, measures: Mapping[str, str], score="exact_match", **how) -> pd.DataFrame:
     """AUROC and AURAC of each measure, with intervals: the cells of DENSE, Tables 1 and 8.
 
-    table    : one row per question; score: a column of 0 and 1
-    measures : title -> column
-    returns  : index the titles, columns AUROC and AURAC, cells stats.Estimate; None where every reply is right or none is
+    table   : one row per question; score: a column of 0 and 1; measures: title -> column
+    returns : index the titles, columns AUROC and AURAC, cells stats.Estimate; None where every reply is right or none is
     """
     varies = table[score].nunique() > 1
     cells = [
@@ -59,8 +57,7 @@ def areas(table: pd.DataFrame, *, measures: Mapping[str, str], score="exact_matc
 def ahead(table: pd.DataFrame, *, first, others: Mapping[str, str], score="exact_match", groups=None, areas=AREAS, **how) -> pd.DataFrame:
     """The column first minus each other measure, in AUROC and AURAC, on the same questions.
 
-    table   : one row per question, or several data sets below one another with a column `groups` that names them
-    others  : title -> column
+    table   : one row per question, or several data sets below one another with a column `groups` that names them; others: title -> column
     returns : COLUMNS, p_holm adjusted for all rows; no rows where every reply is right or none is
     """
     if table[score].nunique() < 2:

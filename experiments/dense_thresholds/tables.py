@@ -1,8 +1,7 @@
 """Does a reply that moves tell of a wrong one? The reader on the corpus and on benchmarks when a passage is put in other words.
 
-Rows are one per question and condition; reply 0 is the one to the original context, and the one whose correctness counts. Each experiment
-takes `prompts` (names, by what they are for) and `how`: every (take every n-th question of the corpus), k (passages), max_new_tokens (of a
-reply), rephrase_tokens (of other words) and seed.
+Rows are one per question and condition; reply 0 is the one to the original context, and the one whose correctness counts. Experiments take
+`prompts` (names, by their use) and `how`: every (n-th question of the corpus), k (passages), max_new_tokens, rephrase_tokens and seed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,10 +39,7 @@ MEASURES = {
 
 
 def samples(reader: LanguageModel, supplies: Sequence[Supply], *, prompt: Prompt, **how) -> list[list[Generation]]:
-    """Replies to the original contexts alone, what the other measures look at; how: as in `LanguageModel.generate`.
-
-    The first of them is the reply 0 of `replies_under_edits` at the same temperature and seed.
-    """
+    """Replies to the original contexts alone; the first is reply 0 of `replies_under_edits` at that temperature and seed."""
     return reader.generate([prompt_text(reader, prompt, supply.question, supply.texts()) for supply in supplies], **how)
 
 
@@ -120,10 +116,7 @@ def overlap_entropy(replies: Sequence[Generation]) -> float:
 
 
 def cost_rows(reader, supplies: Sequence[Supply], other, *, read: Prompt, rephrase: Prompt) -> pd.DataFrame:
-    """What DENSE asks of a reader, question by question, counted and not run.
-
-    source : DENSE, appendix L, which counts calls: k rephrasings, k + 1 replies, O(k^2) entailments
-    """
+    """What DENSE asks of a reader, counted and not run; its appendix L counts calls: k rephrasings, k + 1 replies, O(k^2) entailments."""
     table = []
     for supply in supplies:
         texts = [prompt_text(reader, read, supply.question, own) for own in measure.edits(supply.texts(), other)]
@@ -148,8 +141,7 @@ def sides(table: pd.DataFrame, thresholds: Sequence[float], *, score: str = "exa
     """Mean score of certain questions (at most the threshold) and of uncertain ones (above it), and the first minus the second.
 
     how     : resamples and rng, as in `stats.mean_interval`
-    returns : columns threshold, side ("certain", "uncertain" or "difference"), value, low, high, n; a side of fewer than two questions is
-              left out, and with it the difference
+    returns : columns threshold, side ("certain", "uncertain" or "difference"), value, low, high, n; no side of fewer than two questions
     source  : DENSE, section 5 (the threshold itself counts as certain), Fig. 5; of a side all right or all wrong: Newcombe 1998, method 10
     """
     parts, values = [], table[score].to_numpy(float)
@@ -249,8 +241,7 @@ def pairs(*, mode, profile):
 def sampled(*, mode, profile, weaker, prompts, how, drawn, few=None):
     """`rows` of replies at a temperature; not recorded.
 
-    drawn : sampled_questions, the first of the corpus; temperature; samples to the original context ("samples"); edits: whether one reply
-            is drawn to each context under edits too ("edits")
+    drawn : sampled_questions, the first of the corpus; temperature; samples to the original context; edits: whether one reply to each edit
     """
     setup = Setup(mode, profile, weaker, prompts, how)
     supplies, cases = setup.supplies()[:few][: drawn["sampled_questions"]], {}

@@ -21,8 +21,7 @@ from rag_utils.retrieve import DECIMALS
 def question_likelihood(reader: LanguageModel, *, appended: str = "") -> Score:
     """How likely the reader finds the question, and what is `appended` to it, after each text alone: mean nats per token.
 
-    source : query generation, UPR (Sachan et al. 2022). Deviation: no instruction to write a question stands between text and question,
-             which are put as this reader is asked
+    source : query generation, UPR (Sachan et al. 2022). Deviation: text and question are put as this reader is asked, with no instruction
     """
 
     def score(questions: Sequence[str], texts: Sequence[Sequence[str]]) -> list[np.ndarray]:
@@ -36,10 +35,7 @@ def question_likelihood(reader: LanguageModel, *, appended: str = "") -> Score:
 
 
 def towers(folder: Path) -> Score:
-    """The dot product of a question's and its sentences' embeddings by two trained encoders; WeightsError if they are not in the folder.
-
-    source : ECoRAG, section 3.1.2, with all weights trained; see training/dual_encoder.py
-    """
+    """Dot products of embeddings by the two encoders of training/dual_encoder.py (ECoRAG, 3.1.2); WeightsError if the folder lacks them."""
     from sentence_transformers import SentenceTransformer
 
     encode = {}
@@ -221,10 +217,7 @@ def fill(texts: Iterable[str], budget: int, count_tokens: Callable[[str], int]) 
 
 
 def word_information(reader: LanguageModel, passages: Iterable[Passage]) -> dict[str, list[tuple[float, int]]]:
-    """Per passage and word of its text, how little the reader expected it: nats over its tokens, and how many tokens it has.
-
-    raises : ValueError if the reader's tokens cross the spaces between words
-    """
+    """Per passage and word how little the reader expected it: nats, and number, of its tokens; ValueError if tokens cross spaces."""
     texts = {passage.id: passage.text.split() for passage in passages}
     said = reader.log_likelihood([""] * len(texts), [" ".join(words) for words in texts.values()])
 

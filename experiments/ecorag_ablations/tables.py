@@ -1,7 +1,8 @@
 """Evidence as people marked it and as the reader has it, and what the chapter keeps as tables: labels, rankings, answers, beliefs.
 
-A sample is {"dataset": "companion" or a benchmark, "questions": how many, None for all, "passages": how many of each}. Scores go by name
-("encoder", those of HEADS, "KIND all weights"), and so do compressors (those of ADAPTIVE, "SCORE top 10", "first 5 documents", ...).
+A sample is {"dataset": "companion" or a benchmark, "questions": how many, None for all, "passages": how many of each} and, where embeddings
+find them and not BM25, "found": "dense". Scores go by name ("encoder", those of HEADS, "KIND all weights"), and so do compressors (those of
+ADAPTIVE and BUDGETED, "SCORE top 10", "first 5 documents", ...).
 """
 
 import hashlib
@@ -43,7 +44,11 @@ ADAPTIVE = {  # name -> its score, and the folder of the evaluator that says whe
     "ECoRAG all weights": ("evidentiality all weights", "whole"),
     "answerability all weights": ("answerability all weights", "whole"),
 }
-BUDGETED = {"Selective-Context": compressors.informative_sentences, "LongLLMLingua": compressors.likely_documents}  # as ECoRAG keeps
+BUDGETED = {  # keep as many tokens as ECoRAG does
+    "Selective-Context": compressors.informative_sentences,
+    "LLMLingua": compressors.informative_words,
+    "LongLLMLingua": compressors.likely_documents,
+}
 LABELS = {
     "labels": {"dataset": "companion", "questions": 87, "passages": 5},
     "labels_nq": {"dataset": "nq", "questions": 128, "passages": 5},
@@ -73,14 +78,9 @@ def unseen_questions(n: int | None = None) -> list[Question]:
     return [q for kind in ("real", "invented") for q in [q for q in unseen if q.kind == kind][: n // 2]]
 
 
-def retrieved(questions: Sequence[Question], pool: retrieve.Pool, *, k: int) -> dict[str, list[Passage]]:
+def retrieved(questions: Sequence[Question], pool: retrieve.Pool, *, k: int) -> dict[str, tuple[Passage, ...]]:
     """The k best passages of each question by BM25, best first; those that share no word with it come last, in the pool's order."""
-    run, lists = retrieve.bm25(questions, pool, k=k), {}
-    for question in questions:
-        by_id = {passage.id: passage for passage in (pool(question) if callable(pool) else pool)}
-        best = retrieve.ranking(run[question.id])
-        lists[question.id] = [by_id[name] for name in dict.fromkeys([*best, *by_id])][:k]
-    return lists
+    return benchmarks.nearest(questions, pool, k, search=retrieve.bm25)
 
 
 def labelled(reader: LanguageModel, questions: Sequence[Question], passages: Retrieved, **asking) -> pd.DataFrame:
@@ -174,12 +174,13 @@ def compressor(name: str, score: Callable[[str], Score], *, step: int, limit: in
     raise ValueError(f"unknown compressor {name!r}; see experiments/ecorag_ablations/tables.py")
 
 
-def drawn(sample: Mapping, few: int | None = None) -> tuple[list[Question], dict[str, list[Passage]], dict]:
+def drawn(sample: Mapping, few: int | None = None) -> tuple[list[Question], Retrieved, dict]:
     """Questions of a sample, the first `few` of them, their passages, best first, and where they come from."""
     name, n = sample["dataset"], sample["questions"]
     unseen = name == "companion" and benchmarks.Benchmark(name, tuple(unseen_questions(n)))
     data_set = unseen or benchmarks.load(name, n)
-    passages = retrieved(data_set.questions, data_set.pool, k=sample["passages"])  # of all: how rare a word is depends on them
+    search = benchmarks.nearest if sample.get("found") == "dense" else retrieved
+    passages = search(data_set.questions, data_set.pool, k=sample["passages"])  # of all: how rare a word is depends on them
     return list(data_set.questions[:few]), passages, data_set.facts
 
 
@@ -214,14 +215,51 @@ def ranking(*, mode, sample, scores, few=None) -> Rows:
     return table, facts | weights(folders)
 
 
+def compressed(reader: LanguageModel, shown: Sequence[str], questions, passages: Retrieved, *, sizes: Mapping, seed: int = 0) -> dict:
+    """Name -> what that compressor keeps, None for "closed book"; BUDGETED and "random" have as many of the reader's tokens as ECoRAG."""
+    free = {"random", *BUDGETED} & {*shown}
+    score, own = named_scores(), {*shown, *["ECoRAG"] * bool(free)} - free - {CLOSED}
+    kept = {name: compressor(name, score, **sizes)(questions, passages) for name in own}
+    budget = tokens(reader, kept["ECoRAG"]) if free else {}
+    rules = BUDGETED | {"random": lambda reader, budget: compressors.at_random(budget, reader.count_tokens, seed=seed)}
+    kept |= {name: rules[name](reader, budget)(questions, passages) for name in free}
+    return {name: kept.get(name) for name in shown}
+
+
 def reading(*, mode, profile, sample, shown, prompts, sizes, max_new_tokens, few=None) -> Rows:
-    """What the reader answers with what the compressors named by `shown` keep, "closed book" without any; `sizes`: {"step", "limit"}."""
+    """What the reader answers with what the compressors named by `shown` keep, "closed book" without any.
+
+    sizes : {"step", "limit"}, and "by": the profile that compressors ask, if it is another than the reader's
+    """
     questions, passages, facts = drawn(sample, few)
-    score, reader = named_scores(), asking.reader(profile, mode, CHAPTER if sample["dataset"] == "companion" else None)
-    kept = {name: None if name == CLOSED else compressor(name, score, **sizes)(questions, passages) for name in shown}
+    by, sizes = sizes.get("by", profile), {name: sizes[name] for name in ("step", "limit")}
+    reader, asked = (asking.reader(name, mode, CHAPTER if sample["dataset"] == "companion" else None) for name in (profile, by))
+    kept = compressed(asked, shown, questions, passages, sizes=sizes)
     table = ecorag.answered(reader, questions, kept, max_new_tokens=max_new_tokens, **_forms(prompts))
-    folders = [ADAPTIVE[name][1] for name in shown if name in ADAPTIVE]
-    return table, facts | weights(folders) | asking.facts(reader=reader)
+    folders = [ADAPTIVE[name][1] for name in (*shown, *["ECoRAG"] * bool(BUDGETED.keys() & {*shown})) if name in ADAPTIVE]
+    return table, facts | weights(folders) | asking.facts(reader=reader, asked=asked)
+
+
+def evaluated(*, mode, profile, asker, sample, prompts, sizes, max_new_tokens, few=None) -> Rows:
+    """Do evaluators call the best sentences enough, `step` and twice as many, and is the reader right with them? ECoRAG, Figs. 4 and 5.
+
+    prompts : "closed" and "read" of the reader, "evidence" of `asker`, who is asked about `step` sentences only
+    returns : columns id, condition ("small 4", "from NQ 4", "language model 4", ...), said and right, 0 or 1
+    """
+    questions, passages, facts = drawn(sample, few)
+    reader, base, score, forms = asking.reader(profile, mode), asking.reader(asker, mode), named_scores(), _forms(prompts)
+    says = {"language model": compressors.asked_evaluator(base, forms.pop("evidence"))}
+    for name, folder in (("small", "companion"), ("from NQ", "nq")):
+        says[name] = ecorag.small_evaluator(score(EVALUATORS[folder]), ecorag.load_evaluator(FOLDERS[folder]))
+    rows, texts, step = [], [question.text for question in questions], sizes["step"]
+    for k in (step, 2 * step):
+        kept = compressors.extractive(score("evidentiality"), keep=k)(questions, passages)
+        well = ecorag.answered(reader, questions, {f"{k}": kept}, max_new_tokens=max_new_tokens, **forms)["exact_match"]
+        for name, evaluator in says.items():
+            if k == step or name != "language model":
+                said = evaluator(texts, [*kept.values()]) >= ecorag.THRESHOLD
+                rows.append(pd.DataFrame({"id": [*kept], "condition": f"{name} {k}", "said": said.astype(int), "right": well.astype(int)}))
+    return pd.concat(rows, ignore_index=True), facts | weights(["companion", "nq"]) | asking.facts(reader=reader, asker=base)
 
 
 def beliefs(*, mode, profile, sample, shown, prompts, sizes, draws, few=None) -> Rows:
@@ -230,14 +268,10 @@ def beliefs(*, mode, profile, sample, shown, prompts, sizes, draws, few=None) ->
     draws : {"questions": how many, half of each kind, "n": samples of each, "max_new_tokens": ..., "seed": ...}
     """
     questions, passages, facts = drawn(sample)
-    score, reader = named_scores(), asking.reader(profile, mode, CHAPTER)
-    kept = {name: compressor(name, score, **sizes)(questions, passages) for name in shown if name not in ("random", *BUDGETED)}
-    budget = tokens(reader, kept["ECoRAG"]) if "ECoRAG" in kept else {}
-    kept |= {name: BUDGETED[name](reader, budget)(questions, passages) for name in shown if name in BUDGETED}
-    if "random" in shown:
-        kept["random"] = compressors.at_random(budget, reader.count_tokens, seed=draws["seed"])(questions, passages)
+    reader = asking.reader(profile, mode, CHAPTER)
+    kept = compressed(reader, shown, questions, passages, sizes=sizes, seed=draws["seed"])
     believed = unseen_questions(draws["questions"])[:few]
-    asked = seper.prompts_of(reader, believed, {CLOSED: None} | {name: kept[name] for name in shown}, **_forms(prompts))
+    asked = seper.prompts_of(reader, believed, {CLOSED: None} | kept, **_forms(prompts))
     samples = seper.draw(reader, asked, **{key: value for key, value in draws.items() if key != "questions"})
     table = seper.beliefs(judge := asking.judge(profile, mode=mode, chapter=CHAPTER), believed, samples, clustered=False)
     return table, facts | {"questions": len(believed)} | weights(["companion"]) | asking.facts(reader=reader, judge=judge)

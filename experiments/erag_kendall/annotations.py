@@ -54,10 +54,7 @@ def retrieved_rows(*, mode, datasets, passages, digest, k, few=None) -> Rows:
 
 
 def runs_of(rows: pd.DataFrame, questions: Sequence[Question], *, k: int) -> dict[str, Run]:
-    """Run per retriever: the first k documents of each question in rows of `retrieved_rows`, if any, with 1 / rank as score.
-
-    raises : ValueError for a k that no list reaches
-    """
+    """Run per retriever: the first k of each question in `retrieved_rows`, if any, scored 1 / rank; ValueError for a k no list reaches."""
     first = measure.first(rows, k)
     runs = {name: {question.id: {} for question in questions} for name in first["condition"].unique()}
     for row in first[first["id"].isin({question.id for question in questions})].itertuples():
@@ -68,8 +65,7 @@ def runs_of(rows: pd.DataFrame, questions: Sequence[Question], *, k: int) -> dic
 def on_benchmark(*, mode, dataset, questions, profiles, prompts, k, max_new_tokens, few=None) -> Rows:
     """The annotations of a public benchmark, each document labelled once: numbers and ids of passages only.
 
-    questions : how many; a benchmark with fewer is taken whole; few: asks about the first of them only
-    profiles  : "reader" and "judge", who is asked what is relevant; prompts: with which these two are asked, under the same keys
+    profiles : "reader" and "judge", who is asked what is relevant; prompts: with which these two are asked, under the same keys
     """
     chosen = benchmarks.load(dataset, questions)
     reader, judge = (asking.reader(profiles[role], mode) for role in ("reader", "judge"))

@@ -81,8 +81,7 @@ def by_score(scores: pd.DataFrame) -> pd.DataFrame:
 def tokens_read(reader: LanguageModel, questions: Sequence[Question], shown: Shown, sets: Sets, *, prompt: Prompt) -> pd.DataFrame:
     """What reading the orders of each set costs, without running the model; the paper does not say what a cost is.
 
-    returns : columns id, condition (the set), calls (orders), tokens (of all calls, each read from its beginning) and distinct (tokens
-              that are left if calls which begin alike share the work)
+    returns : columns id, condition (the set), calls (orders), tokens (of all calls in full) and distinct (common beginnings read once)
     """
     rows, asked = [], {question.id: reader.encode(" " + question.text, context=False) for question in questions}
     for condition, orders in sets.items():

@@ -211,8 +211,7 @@ def first_tokens(
 def distances(probabilities: Mapping[str, np.ndarray], orders: Orders) -> pd.DataFrame:
     """The L1 distance of the `first_tokens` of every two different orders of a question (MoI, eq. 11 and Fig. 7), by bounds of ours.
 
-    returns : columns id, same_first (both begin with the same passage), distance (0 .. 2, the unnamed tokens as one) and at_most (0 .. 2,
-              as if no unnamed one were likely under both)
+    returns : columns id, same_first (both begin alike), distance (0 .. 2, unnamed tokens as one) and at_most (0 .. 2, none of them shared)
     """
     rows = []
     for name, shares in probabilities.items():

@@ -1,7 +1,6 @@
 """Who ranks the passages how: from the scores of single passages, of orders, and by hand.
 
-A ranking lists the numbers of the passages best first, equal ones in the retriever's order; of questions it is per id one order in a list,
-as `measures.moi.answered` takes it.
+A ranking lists the numbers of the passages best first, equal ones in the retriever's order; of questions it is per id a list of one order.
 """
 
 from collections.abc import Mapping, Sequence

@@ -64,8 +64,7 @@ def worth(change: pd.DataFrame, table: pd.DataFrame, *, already: float = 0.5) ->
     """The rows of `changes` that the paper correlates, with the worth of what was shown.
 
     already : questions of which the judge accepts at least this share of the closed-book samples are left out
-    returns : the rows with a column worth: 1 for the passage of a question that needs one, 1/n for one of n, 0 for passages that are not
-              gold; several gold passages together are left out
+    returns : the rows with a column worth: 1/n for one of the n gold passages of a question, 0 for others; several together are left out
     source  : SePer, section 4.1.2. When a question counts as answered already is not said there
     """
     closed = table[table["condition"] == CLOSED].set_index("id")

@@ -24,8 +24,7 @@ def by_code(drawn: Drawn, agreed: Agreed) -> pd.DataFrame:
     """SePer with two things that the authors' code does otherwise than the paper says.
 
     returns : columns id, condition; soft_mixed (the largest belief, where the agreements, which stand answer by answer, are read as if they
-              stood sample by sample: with one answer nothing changes), hard_latest (a later first member takes over samples) and
-              intransitive (0 or 1)
+              stood sample by sample: with one answer nothing changes), hard_latest (a later first member takes over samples), intransitive
     """
     table = []
     for case, replies in drawn.items():

@@ -12,7 +12,6 @@ from experiments import orders
 from rag_utils import moi, stats
 
 few = settings(deadline=None, derandomize=True, max_examples=30)
-numbers = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8)
 
 
 @pytest.fixture
@@ -114,19 +113,6 @@ def test_the_share_of_a_gain_by_hand():
 def test_without_a_gain_there_is_nothing_to_keep():
     for part, whole, base in (([1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 0, 1]), ([0, 0], [0, 0], [1, 1])):
         assert orders.retained(*np.array([part, whole, base]))[1] is None
-
-
-@few
-@given(numbers)
-def test_the_frontier_is_what_no_other_way_beats(points):
-    cost, quality = zip(*points, strict=True)
-    kept = orders.not_dominated(cost, quality)
-    assert any(kept)
-    for (c, q), there in zip(points, kept, strict=True):
-        beaten = any(a <= c and b >= q and (a < c or b > q) for a, b in points)
-        assert there is not beaten
-    best = [max(q for c, q in points if c <= one) for one in cost]
-    assert all(q == b for q, b, there in zip(quality, best, kept, strict=True) if there)
 
 
 @pytest.fixture
