@@ -108,7 +108,12 @@ def intervals(table: pd.DataFrame, metric: str, *, by: Sequence[str] = ("conditi
     return pd.DataFrame(rows).drop(columns="undefined")
 
 
-def differences(table: pd.DataFrame, metric: str, *, against: str = CLOSED, column: str = "condition", seed: int = 0) -> pd.DataFrame:
+def p_text(p_value: float) -> str:
+    """With three digits."""
+    return f"{p_value:.3f}" if p_value >= 0.0005 else "< 0.001"
+
+
+def differences(table: pd.DataFrame, metric: str, *, against: str = CLOSED, column: str = "condition") -> pd.DataFrame:
     """How much each condition adds to the one it is held against, question by question; ValueError for an unknown metric or condition.
 
     returns : index condition; columns value, low, high, n, p_value and p_holm (adjusted for the rows of this table)
@@ -119,6 +124,6 @@ def differences(table: pd.DataFrame, metric: str, *, against: str = CLOSED, colu
     rows = {}
     for name in wide.columns.drop(against):
         both = wide[[name, against]].dropna()
-        rows[name] = stats.paired_difference(both[name], both[against], rng=seed)
+        rows[name] = stats.paired_difference(both[name], both[against])
     result = pd.DataFrame([vars(row) for row in rows.values()], index=pd.Index(rows, name=column))
-    return result.drop(columns="undefined").assign(p_holm=stats.holm(result["p_value"]))
+    return result.drop(columns="undefined").assign(p_holm=stats.holm(result["p_value"], of=rows.values()))

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 from scipy.stats import kendalltau
 
+from experiments.asking import p_text
 from rag_utils import data, moi, retrieve, stats
 from rag_utils.data import Question
 from rag_utils.measures.moi import CYCLIC, Shown, candidates
 from rag_utils.page import report
 from rag_utils.retrieve import Run
-from rag_utils.score import enough
+from rag_utils.score import against_chance, enough
 
 AVERAGE, ORACLE, VOTES = "average order", "oracle", "self-consistency"
 Tables = Mapping[str, pd.DataFrame]  # metric -> as `by_way`
@@ -50,53 +51,57 @@ def by_way(said: pd.DataFrame, metric: str) -> pd.DataFrame:
     return wide.rename(columns={CYCLIC: AVERAGE}).assign(**{ORACLE: best}).rename_axis(columns=None)
 
 
-def compared(tables: Tables, metrics: Mapping, first: Mapping, *, ways, gain="EM gain", **again) -> pd.DataFrame:
-    """Quality of each way that is in the tables, and its gain over the average order in exact match, questions paired.
+def gap(said: pd.DataFrame, way: str, other: str = AVERAGE, metric: str = "exact_match") -> stats.Difference:
+    """What one way has more than another, questions paired; than the average order: by `score.against_chance`, cyclic ones at random."""
+    table = by_way(said, metric)
+    if other != AVERAGE:
+        return stats.paired_difference(table[way], table[other])
+    turns = said[said["condition"] == CYCLIC].pivot(index="id", columns="run", values=metric)
+    return against_chance(table[way], turns.loc[table.index])
+
+
+def compared(said: pd.DataFrame, metrics: Mapping, first: Mapping, *, ways, gain="EM gain", **again) -> pd.DataFrame:
+    """Quality of each way that was asked, and its gain over the average order in exact match.
 
     metrics : metric -> title of its column; first: title -> way -> what is shown before them
     again   : resamples and rng of the intervals
     returns : one row per way, columns as named, `gain`, its p by Holm (not of the oracle, which looks at the answers) and n
     """
-    table = tables["exact_match"]
-    gaps = {way: stats.paired_difference(table[way], table[AVERAGE], **again) for way in ways if way in table}
-    adjusted = holm({way: gap for way, gap in gaps.items() if way not in (AVERAGE, ORACLE)})
-    rows = {}
-    for way, gap in gaps.items():
+    tables, rows = {metric: by_way(said, metric) for metric in {**metrics, "exact_match": ""}}, {}
+    ways = [way for way in ways if way in tables["exact_match"]]
+    gaps = {way: gap(said, way) for way in ways if way != AVERAGE}
+    adjusted = holm({way: each for way, each in gaps.items() if way != ORACLE})
+    for way in ways:
         row = {title: shown.get(way, "–") for title, shown in first.items()}
         row |= {title: f"{stats.mean_interval(tables[metric][way], **again)}" for metric, title in metrics.items()}
-        row[gain] = "–" if way == AVERAGE else f"{gap:+.2f}"
-        rows[way] = row | {"Holm": f"{adjusted[way].p_value:.3f}" if way in adjusted else "–", "n": gap.n}
+        row[gain] = f"{gaps[way]:+.2f}" if way in gaps else "–"
+        rows[way] = row | {"Holm": p_text(adjusted[way].p_value) if way in adjusted else "–", "n": len(tables["exact_match"])}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("order by")
 
 
 def best_first(said: pd.DataFrame, metrics: Mapping[str, str], **again) -> pd.DataFrame:
     """`compared` of all ways, the best in exact match first, after the mean reciprocal rank of gold."""
-    tables = {metric: by_way(said, metric) for metric in (*metrics, "gold")}
-    ways = tables["exact_match"].mean().sort_values(ascending=False, kind="stable").index
-    ranks = tables["gold"].mean().drop([VOTES, ORACLE], errors="ignore").map("{:.2f}".format)
-    return compared(tables, metrics, {"gold": ranks}, ways=ways, gain="difference", **again)
+    ways = by_way(said, "exact_match").mean().sort_values(ascending=False, kind="stable").index
+    ranks = by_way(said, "gold").mean().drop([VOTES, ORACLE], errors="ignore").map("{:.2f}".format)
+    return compared(said, metrics, {"gold": ranks}, ways=ways, gain="difference", **again)
 
 
-def differences(tables: Tables, metrics: Mapping, pairs: Sequence[tuple[str, str]], **again) -> pd.DataFrame:
+def differences(tables: Tables, metrics: Mapping, pairs: Sequence[tuple[str, str]]) -> pd.DataFrame:
     """Paired differences of two ways in every metric, p values adjusted for all together; pairs with a way in no table are left out."""
     gaps = {
-        (pair, title): stats.paired_difference(*(tables[metric][way] for way in pair), **again)
+        (pair, title): stats.paired_difference(*(tables[metric][way] for way in pair))
         for pair, (metric, title) in product(pairs, metrics.items())
         if set(pair) <= set(tables[metric])
     }
     rows = defaultdict(dict)
     for (pair, title), gap in holm(gaps).items():
-        rows[pair] |= {title: f"{gap:+.2f}", f"Holm, {title}": f"{gap.p_value:.3f}"}
+        rows[pair] |= {title: f"{gap:+.2f}", f"Holm, {title}": p_text(gap.p_value)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(["first", "second"])
 
 
 def retained(part, whole, base, **again) -> tuple[stats.Difference, stats.Estimate | None]:
-    """The gain of `whole` over `base`, and how much of it is kept by `part`: the ratio of the two mean gains (MoI, Tables 4, 5 and 6).
-
-    part, whole, base : (n,) arrays about the same questions, higher is better
-    returns           : the share may be below 0 or above 1; None, as nothing is to keep, where the gain's interval is not above 0
-    """
-    gain = stats.paired_difference(whole, base, **again)
+    """The mean gain of `whole` over `base`, and how much of it `part` keeps (MoI, Tables 4 to 6); None for it if the interval holds 0."""
+    gain = stats.paired_difference(whole, base)
     if gain.low <= 0:
         return gain, None
     return gain, stats.statistic_interval(lambda a, b: a.mean() / b.mean(), part - base, whole - base, **again)
@@ -134,6 +139,5 @@ def claims(gaps: Gaps, published: Mapping, *, needs: Mapping | tuple = (), unpar
 
 def holm(gaps: Gaps) -> Gaps:
     """The same differences with p values adjusted for all of them; equal ones, as of two ways with the same order, count once."""
-    different = list(dict.fromkeys(gaps.values()))
-    adjusted = dict(zip(different, stats.holm([gap.p_value for gap in different]) if different else [], strict=True))
-    return {title: replace(gap, p_value=float(adjusted[gap])) for title, gap in gaps.items()}
+    adjusted = stats.holm([gap.p_value for gap in gaps.values()], of=gaps.values()) if gaps else []
+    return {title: replace(gap, p_value=float(p)) for (title, gap), p in zip(gaps.items(), adjusted, strict=True)}

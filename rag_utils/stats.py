@@ -3,15 +3,15 @@
 Rows of one question are not independent. Wherever `groups`, (n,) question ids, is given, the bootstrap draws whole
 questions, and a permutation stays within a question or moves it as a whole. `n` of a result always counts rows.
 
-Defaults: 2000 bootstrap resamples, percentile intervals at level 0.95, 4999 random permutations, seed 0. `rng` is a
-seed or a numpy Generator; the same seed gives the same interval. A resample on which a statistic does not exist (a
-correlation of constants, an AUROC of one class) is left out and counted in `.undefined`. ValueError is raised for NaN,
-infinity, lists of another shape, fewer than 2 rows or questions, and if more than half of the resamples are left out.
+Two means are compared by the paired t test. Else the defaults are 2000 bootstrap resamples, percentile intervals at
+level 0.95, 4999 random permutations and seed 0. `rng` is a seed or a numpy Generator; the same seed gives the same
+interval. A resample on which a statistic does not exist (a correlation of constants, an AUROC of one class) is left out
+and counted in `.undefined`. ValueError is raised for NaN, infinity, lists of another shape, fewer than 2 rows or
+questions, and if more than half of the resamples are left out.
 """
 
 import warnings
 from dataclasses import dataclass, field, replace
-from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,6 @@ FEWEST = 40  # resamples, so that both tails beyond the interval hold one
 PERMUTATIONS = 4999
 BLOCK = 2_000_000  # numbers held at once while resampling
 SUMMABLE = {"low": -1e300, "high": 1e300}  # sums of some millions of them are still numbers
-EXACT_UNITS = 12  # sign flips are enumerated up to here: 2^12 = 4096
 SMALL_SAMPLE = 30  # rows below which a correlation is tested by permutation
 PAIR_ROWS = 2000  # rows up to which a bootstrap holds Kendall's pairs as a matrix; beyond, scipy row by row
 PAIR_ROWS_PERMUTED = 400  # the same for its permutations, which need a new matrix each
@@ -161,41 +160,57 @@ def statistic_interval(statistic, *columns, groups=None, resamples=RESAMPLES, rn
     return estimate_of(value, draws, n)
 
 
-def paired_difference(a, b, *, groups=None, resamples=RESAMPLES, permutations=PERMUTATIONS, rng=0):
-    """The mean of a - b over the same rows, with its bootstrap interval and the p value of a sign-flip test.
+def paired_difference(a, b, *, groups=None):
+    """The mean of a - b over the same rows, with the interval and the p of the paired t test: 0 is outside where p is below 0.05.
 
     a, b    : (n,) numbers, row i of both about the same item by its place (an index is not looked at), n >= 2
-    returns : Difference; p: how often a random swap of a and b, by whole questions, gives a mean at least as far from 0. All swaps are
-              enumerated where at most 12 rows (questions) differ; else p = (1 + count) / (1 + permutations). With no difference anywhere p
-              is 1 and the interval [0, 0]; `proportion_interval(0, n)` bounds how often the two may differ elsewhere
+    returns : Difference. Rows of one question count together: the standard error is that of their sums, the degrees of freedom are the
+              questions less one. No p is below 2 / 2^m, that of m questions that differ and agree in sign; with m of at most 5 the interval
+              reaches 0. With no difference anywhere p is 1 and the interval [0, 0]; `proportion_interval(0, n)` bounds how often the two
+              may differ elsewhere
     raises  : ValueError if shapes are wrong or differ, a number is not finite, or rows or questions are fewer than 2
-    source  : Fisher 1935, section 21 (sign flips); Phipson and Smyth 2010 (the 1 that is added)
+    source  : Student 1908; Urbano, Lima and Hanjalic 2019 compare tests of two runs on the same questions. Against a mean over choices,
+              which is more skewed: `score.against_chance`
 
-    >>> result = paired_difference([1, 1, 1, 1, 0, 1], [0, 0, 1, 0, 0, 0])
-    >>> print(result, result.p_value)
-    0.67 [0.33, 1.00] 0.125
+    >>> result = paired_difference([1, 1, 1, 1, 0, 1, 1], [0, 0, 1, 0, 0, 0, 0])
+    >>> print(result, round(result.p_value, 4))
+    0.71 [0.00, 1.17] 0.0625
     """
     a, b = (checks.numbers(name, values, least=2, **SUMMABLE) for name, values in {"a": a, "b": b}.items())
     codes = _questions(groups, checks.same_length(a=a, b=b))
-    permutations, rng = checks.whole("permutations", permutations, least=1, most=MOST), checks.generator(rng)
-    estimate = _mean_estimate(a - b, codes, resamples, rng)
-    return Difference(**vars(estimate), p_value=_flip_p(np.bincount(codes, weights=a - b), permutations, rng))
+    gaps, units = a - b, int(codes.max()) + 1
+    value, sums = float(gaps.mean()), np.bincount(codes, weights=gaps)
+    least = min(1.0, 2.0 ** (1 - int(np.sum(np.abs(sums) > 1e-12 * np.abs(gaps).max()))))  # less is the rounding of equal sums
+    apart = sums - value * np.bincount(codes)
+    error = float(np.sqrt(units / (units - 1)) * np.linalg.norm(apart)) / len(gaps)
+    low, high = value + error * stats.t.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2], units - 1)
+    if least > 1 - LEVEL:
+        low, high = min(low, 0.0), max(high, 0.0)
+    p_value = 2 * stats.t.sf(abs(value) / error, units - 1) if error > 1e-12 * np.abs(gaps).max() else 0.0
+    return Difference(value, float(low), float(high), len(gaps), max(least, float(p_value)))
 
 
-def holm(p_values):
+def holm(p_values, *, of=None):
     """The p values adjusted for their number: rejecting up to alpha makes any error with a chance of at most alpha.
 
     p_values : (m,) in [0, 1]
-    returns  : (m,) float in [0, 1], in the order given; ValueError if p_values are empty or not such
+    of       : (m,) what each is the p of, such as its Difference, or a table with a row for each; equal tests are one, counted once
+    returns  : (m,) float in [0, 1], in the order given; ValueError if p_values are empty or not such, or as many are not in `of`
     source   : Holm 1979; equal to statsmodels, which collects garbage at every call: 0.4 s with a model in memory
 
     >>> holm([0.01, 0.04, 0.03]).round(4).tolist()
     [0.03, 0.06, 0.06]
+    >>> holm([0.01, 0.04, 0.04], of=["a", "b", "b"]).round(4).tolist()
+    [0.02, 0.04, 0.04]
     """
     p_values = checks.numbers("p_values", p_values, low=0, high=1)
-    order = np.argsort(p_values)
-    stepped = np.maximum.accumulate(p_values[order] * np.arange(len(p_values), 0, -1)).clip(max=1)
-    return stepped[np.argsort(order)]
+    told = range(len(p_values)) if of is None else list(of.itertuples(index=False) if isinstance(of, pd.DataFrame) else of)
+    checks.same_length(p_values=p_values, of=told)
+    tests = list(zip(p_values.tolist(), told, strict=True))
+    different = sorted(dict.fromkeys(tests), key=lambda test: test[0])
+    stepped = np.maximum.accumulate([p for p, _ in different] * np.arange(len(different), 0, -1)).clip(max=1)
+    adjusted = dict(zip(different, stepped, strict=True))
+    return np.array([adjusted[test] for test in tests])
 
 
 def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, permutations=PERMUTATIONS, rng=0):
@@ -403,22 +418,6 @@ def _ranks(counts, values):
     starts = np.flatnonzero(np.diff(inverse[order], prepend=-1))
     tied = np.add.reduceat(counts[:, order], starts, axis=1)
     return (tied.cumsum(axis=1) - (tied - 1) / 2)[:, inverse]
-
-
-def _flip_p(differences, permutations, rng):
-    """Two-sided p of the sum of differences when each may have either sign."""
-    differences = differences[np.abs(differences) > 1e-12 * np.abs(differences).max()]  # less is the rounding of equal sums
-    if not len(differences):
-        return 1.0
-    threshold = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()
-    if len(differences) <= EXACT_UNITS:
-        signs = np.array(list(product((-1, 1), repeat=len(differences))))
-        return float(np.mean(np.abs(signs @ differences) >= threshold))
-    extreme = 0
-    for block in _blocks(permutations, len(differences)):
-        signs = 2 * rng.integers(2, size=(block, len(differences)), dtype=np.int8) - 1
-        extreme += int(np.sum(np.abs(signs @ differences) >= threshold))
-    return (1 + extreme) / (1 + permutations)
 
 
 def _permutation_p(x, y, method, codes, permutations, rng):

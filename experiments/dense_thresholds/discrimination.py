@@ -67,7 +67,7 @@ def ahead(table: pd.DataFrame, *, first, others: Mapping[str, str], score="exact
         gap = area_difference(table[first], table[column], table[score], area=area, **how)
         rows.append({"measure": title, "area": area} | vars(gap))
     gaps = pd.DataFrame(rows)
-    return gaps.assign(p_holm=stats.holm(gaps["p_value"]))[COLUMNS]
+    return gaps.assign(p_holm=stats.holm(gaps["p_value"], of=gaps[["value", "low", "high"]]))[COLUMNS]
 
 
 def _drawn(columns, correct, area, resamples, rng) -> tuple[list[float], np.ndarray]:

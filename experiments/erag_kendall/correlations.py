@@ -56,7 +56,7 @@ def ahead(paired: pd.DataFrame, *, metrics: Sequence[str] = ("P", "Success"), re
                 gap = stats.correlation_difference(*compared, **options)
                 rows.append({"condition": condition, "metric": metric, "annotation": title} | vars(gap))
     table = pd.DataFrame(rows).drop(columns="undefined")
-    return table.assign(p_holm=stats.holm(table["p_value"]))
+    return table.assign(p_holm=stats.holm(table["p_value"], of=table[["value", "low", "high"]]))
 
 
 def ceilings(paired: pd.DataFrame, *, metrics: Sequence[str]) -> dict[str, str]:
@@ -86,7 +86,7 @@ def shuffled_among_equals(table: pd.DataFrame, column: str, same: Mapping, rng: 
     return table.join(values.stack().rename("moved"), on=["id", "rank"])
 
 
-def within_questions(paired: pd.DataFrame, metrics: Sequence[str], *, seed: int = 0) -> pd.DataFrame:
+def within_questions(paired: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """Do labels prefer, of two lists for the same question, the one that the reader does better with? Both face the same difficulty.
 
     paired  : as of `pairs`, one annotation
@@ -98,6 +98,6 @@ def within_questions(paired: pd.DataFrame, metrics: Sequence[str], *, seed: int 
         raise ValueError(f"wanted two lists of each question, got {[len(part) for part in lists]} rows of lists")
     gaps = lists[1][[*metrics, "whole"]] - lists[0][[*metrics, "whole"]]
     agrees = np.sign(gaps[gaps["whole"] != 0]).mul(np.sign(gaps["whole"]), axis=0).dropna()
-    rows = [vars(stats.paired_difference(agrees[metric], 0 * agrees[metric], rng=seed)) for metric in metrics]
-    table = pd.DataFrame(rows, pd.Index(metrics, name="metric"))
-    return table.drop(columns="undefined").assign(p_holm=stats.holm(table["p_value"]))
+    rows = [stats.paired_difference(agrees[metric], 0 * agrees[metric]) for metric in metrics]
+    table = pd.DataFrame(map(vars, rows), pd.Index(metrics, name="metric"))
+    return table.drop(columns="undefined").assign(p_holm=stats.holm(table["p_value"], of=rows))

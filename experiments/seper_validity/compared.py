@@ -99,12 +99,12 @@ def gaps(kept: pd.DataFrame, best: str = "SePer soft", methods: Mapping[str, str
     checks.one_of("method", best, methods)
     options = {"method": "pearson", "groups": kept["id"], "resamples": 2000, "rng": seed}
     differences = {
-        title: vars(correlation_difference(kept[methods[best]], kept[column], kept["worth"], **options))
+        title: correlation_difference(kept[methods[best]], kept[column], kept["worth"], **options)
         for title, column in _changing(kept, methods).items()
         if title != best
     }
-    table = pd.DataFrame.from_dict(differences, orient="index").rename_axis("method").drop(columns="undefined")
-    return table.assign(p_holm=holm(table["p_value"]))
+    table = pd.DataFrame(map(vars, differences.values()), pd.Index(differences, name="method")).drop(columns="undefined")
+    return table.assign(p_holm=holm(table["p_value"], of=differences.values()))
 
 
 def _changing(kept: pd.DataFrame, methods: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from scipy.stats import kendalltau
 
 from experiments import orders
 from rag_utils import moi, stats
+from rag_utils.score import against_chance
 
 few = settings(deadline=None, derandomize=True, max_examples=30)
 
@@ -35,21 +36,26 @@ def test_a_vote_is_no_order_that_the_oracle_could_choose(said):
 
 
 def test_gains_are_paired_and_adjusted_in_the_order_given(said):
-    tables = {metric: orders.by_way(said, metric) for metric in ("exact_match", "gold")}
     ways = ["average order", "QG", "absent", "MoI", "oracle"]
     metrics, first = {"gold": "rank of gold", "exact_match": "EM"}, {"k tokens": {"QG": "0.50", "absent": "9"}}
-    table = orders.compared(tables, metrics, first, ways=ways, resamples=200)
+    table = orders.compared(said, metrics, first, ways=ways, resamples=200)
     assert list(table.index) == ["average order", "QG", "MoI", "oracle"] and set(table["n"]) == {2}
     assert list(table) == ["k tokens", "rank of gold", "EM", "EM gain", "Holm", "n"]
-    base = tables["exact_match"]["average order"]
-    gap = stats.paired_difference(tables["exact_match"]["MoI"], base, resamples=200, rng=0)
-    assert table.loc["MoI", "EM gain"] == f"{gap:+.2f}" and table.loc["average order", "EM gain"] == "–"
-    p = [
-        stats.paired_difference(tables["exact_match"][way], base, resamples=200, rng=0).p_value for way in ("QG", "MoI")
-    ]
-    assert table.loc[["QG", "MoI"], "Holm"].tolist() == [f"{value:.3f}" for value in stats.holm(p)]
+    gaps = {way: orders.gap(said, way) for way in ("QG", "MoI")}
+    assert table.loc["MoI", "EM gain"] == f"{gaps['MoI']:+.2f}" and table.loc["average order", "EM gain"] == "–"
+    adjusted = stats.holm([gap.p_value for gap in gaps.values()])
+    assert table.loc[["QG", "MoI"], "Holm"].tolist() == [f"{value:.3f}" for value in adjusted]
     assert table.loc["oracle", "Holm"] == table.loc["average order", "Holm"] == "–"  # neither is tested
     assert table["k tokens"].tolist() == ["–", "0.50", "–", "–"]
+
+
+def test_a_gap_to_the_average_order_lets_differences_be_skewed(said):
+    cyclic = said[said["condition"] == "cyclic"].pivot(index="id", columns="run", values="exact_match")
+    gap = orders.gap(said.sample(frac=1, random_state=1), "MoI")
+    assert vars(gap) == vars(against_chance([1.0, 1.0], cyclic)) and gap.value == pytest.approx(0.5)
+    assert gap.p_value == 0.5  # of two questions that differ
+    wide = orders.by_way(said, "gold")
+    assert orders.gap(said, "MoI", "QG", "gold") == stats.paired_difference(wide["MoI"], wide["QG"])
 
 
 def test_the_best_way_comes_first_after_its_rank_of_gold(said):
@@ -63,11 +69,11 @@ def test_the_best_way_comes_first_after_its_rank_of_gold(said):
 
 def test_claims_stand_on_adjusted_p_values():
     rng = np.random.default_rng(0)
-    strong = stats.paired_difference(rng.random(60) + 0.5, rng.random(60), rng=0)
+    strong = stats.paired_difference(rng.random(60) + 0.5, rng.random(60))
     assert strong.p_value < 0.001
     noise = rng.normal(size=40)
     weak = stats.Difference(0.2, 0.01, 0.4, 40, 0.03)  # below 0.05 alone, not among three
-    none = stats.paired_difference(noise, noise[::-1], rng=0)
+    none = stats.paired_difference(noise, noise[::-1])
     gaps = {"untold": strong, "strong": strong, "weak": weak, "none": none}
     printed = {"strong": "above", "weak": "above", "none": "above", "untold": None}
     table = orders.claims(gaps, printed, unparsed=3)
@@ -104,7 +110,7 @@ def test_the_corpus_shows_gold_among_bm25s_best():
 
 def test_the_share_of_a_gain_by_hand():
     """Gains of 0.6 and 0.3 over the base keep a half; the mean of the questions' own ratios would be another number."""
-    base, whole, part = np.zeros(4), np.array([1.0, 0.8, 0.4, 0.2]), np.array([0.2, 0.2, 0.4, 0.4])
+    base, whole, part = np.zeros(8), np.array([1.0, 0.8, 0.4, 0.2] * 2), np.array([0.2, 0.2, 0.4, 0.4] * 2)
     gain, share = orders.retained(part, whole, base, resamples=200, rng=0)
     assert share.value == pytest.approx(0.5) != pytest.approx(np.mean(part / whole))
     assert gain.value == pytest.approx(0.6) and share.low <= 0.5 <= share.high
@@ -131,11 +137,11 @@ METRICS = {"gold": "gold", "exact_match": "EM"}
 
 def test_differences_are_paired_and_adjusted_together(tables):
     pairs = [("dear", "cheap"), ("dear", "absent"), ("cheap", "average order")]
-    found = orders.differences(tables, METRICS, pairs, resamples=100, rng=0)
+    found = orders.differences(tables, METRICS, pairs)
     assert list(found.index) == [("dear", "cheap"), ("cheap", "average order")]
     assert list(found) == ["gold", "Holm, gold", "EM", "Holm, EM"]
     gaps = [
-        stats.paired_difference(tables[metric][a], tables[metric][b], resamples=100, rng=0)
+        stats.paired_difference(tables[metric][a], tables[metric][b])
         for a, b in found.index
         for metric in METRICS
     ]

@@ -182,7 +182,6 @@ def test_results_do_not_depend_on_the_block_size(monkeypatch):
     def everything():
         return (
             mean_interval(x, groups=groups, resamples=90),
-            paired_difference(x, y, resamples=90, permutations=50),
             correlation(x, y, method="spearman", groups=groups, resamples=90, permutations=50),
         )
 
@@ -277,42 +276,38 @@ def test_a_statistic_that_gives_no_number_raises(statistic):
 
 
 def test_paired_difference_by_hand():
-    # differences 1, 1, 0, 1: of the 8 sign patterns two give |sum| = 3
-    result = paired_difference([1, 1, 1, 1], [0, 0, 1, 0])
-    assert (result.value, result.n, result.p_value) == (0.75, 4, 0.25)
-    assert 0 <= result.low < result.high == 1.0
-    assert isinstance(result, Difference)
+    # seven differences of 1 and one of 0: mean 7/8, standard error sqrt(1/8 / 8) = 1/8, so t = 7 with 7 degrees of freedom; of the 2^7
+    # ways to give signs to those that differ two are as extreme
+    result = paired_difference([1] * 8, [0] * 7 + [1])
+    assert (result.value, result.n, result.p_value) == (0.875, 8, 2 / 2**7) and isinstance(result, Difference)
+    assert (result.low, result.high) == pytest.approx((0.875 - 2.36462 / 8, 0.875 + 2.36462 / 8), abs=1e-5)
+    less = paired_difference([1, 1, 0, 1, 1, 1, 0, 0], [0] * 8)  # t = 0.625 / 0.183 = 3.416, p = 0.011, but five signs may agree by chance
+    assert less.p_value == 2 / 2**5 and less.low == 0 < less.value
 
 
-def test_paired_difference_equals_scipy_exactly():
-    rng = np.random.default_rng(3)
-    a, b = rng.normal(0.5, size=(2, 10))
-    theirs = scipy_stats.permutation_test(
-        (a, b), lambda a, b: np.mean(a - b), permutation_type="samples", n_resamples=np.inf
-    )
-    assert paired_difference(a, b).p_value == pytest.approx(theirs.pvalue)
-    assert paired_difference(np.append(a, [7.0] * 30), np.append(b, [7.0] * 30)).p_value == pytest.approx(theirs.pvalue)
+def test_paired_difference_equals_scipy():
+    a, b = np.random.default_rng(3).normal([[0.5], [0]], size=(2, 10))
+    theirs, ours = scipy_stats.ttest_rel(a, b), paired_difference(a, b)
+    assert ours.p_value == pytest.approx(theirs.pvalue)
+    assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval()))
 
 
-def test_random_flips_come_near_the_enumeration(monkeypatch):
-    rng = np.random.default_rng(4)
-    a, b = rng.normal(0.6, size=12), rng.normal(size=12)
-    exact = paired_difference(a, b).p_value
-    monkeypatch.setattr(stats, "EXACT_UNITS", 0)
-    assert paired_difference(a, b).p_value == pytest.approx(exact, abs=0.02)
-    assert paired_difference(a, b).p_value != exact
+def test_rows_of_a_question_count_together():
+    a, b = np.random.default_rng(5).normal(size=(2, 24))
+    groups = np.repeat(list("stuvwxyz"), 3)
+    theirs, ours = scipy_stats.ttest_rel(*(side.reshape(8, 3).mean(axis=1) for side in (a, b))), paired_difference(a, b, groups=groups)
+    assert (ours.p_value, ours.n) == (pytest.approx(theirs.pvalue), 24)
+    assert (ours.low, ours.high) == pytest.approx(tuple(theirs.confidence_interval()))
+    twice, alike = paired_difference(np.tile(a, 2), np.tile(b, 2), groups=[*range(24)] * 2), paired_difference(a, b)
+    assert (twice.low, twice.high) == pytest.approx((alike.low, alike.high))  # a row said twice is no more evidence
 
 
-def test_random_flips_never_give_zero():
-    assert paired_difference(np.ones(40), np.zeros(40), permutations=199).p_value == 1 / 200
-    assert paired_difference(np.ones(40), np.zeros(40)).p_value == 1 / 5000
-
-
-def test_questions_are_flipped_whole():
-    # two questions of ten rows each, a always ahead: four flips, two of them as extreme
-    groups = np.repeat(["q1", "q2"], 10)
-    assert paired_difference(np.ones(20), np.zeros(20), groups=groups).p_value == 0.5
-    assert paired_difference(np.ones(20), np.zeros(20)).p_value < 0.001  # rows as if independent: wrong
+@each(("questions", "p_value"), [(2, 0.5), (6, 1 / 32), (40, 2.0**-39)])
+def test_differences_that_are_all_the_same_have_the_p_of_their_signs(questions, p_value):
+    result = paired_difference(np.ones(questions), np.zeros(questions))
+    assert (result.low, result.high, result.p_value) == (0.0 if questions < 6 else 1.0, 1.0, p_value)
+    rows = paired_difference(np.full(4 * questions, 0.3), np.zeros(4 * questions), groups=np.arange(questions).repeat(4))
+    assert rows.p_value == p_value  # not of the rows
 
 
 def test_no_difference_at_all():
@@ -333,27 +328,38 @@ def test_pairing_gives_a_shorter_interval_than_two_means():
 
 @repeatable
 @given(st.lists(st.tuples(numbers, numbers), min_size=2, max_size=16), st.data())
-def test_paired_difference_is_antisymmetric(rows, data):
+def test_paired_difference_is_antisymmetric_and_its_interval_and_p_agree(rows, data):
     a, b = np.array(rows).T
     groups = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=len(a), max_size=len(a)))
     assume(groups is None or len(set(groups)) > 1)
-    one, other = paired_difference(a, b, groups=groups, **few), paired_difference(b, a, groups=groups, **few)
+    one, other = paired_difference(a, b, groups=groups), paired_difference(b, a, groups=groups)
     assert (other.value, other.low, other.high) == pytest.approx((-one.value, -one.high, -one.low), abs=1e-12)
     assert one.p_value == other.p_value and 0 < one.p_value <= 1
+    if abs(one.p_value - 0.05) > 1e-9:
+        assert (one.low > 0 or one.high < 0) == (one.p_value < 0.05)
 
 
-def test_sign_flip_rejects_as_often_as_it_says():
+@each("share", [0, 0.7])  # of the questions that do not differ at all, as where a reply is right or wrong
+def test_paired_difference_rejects_as_often_as_it_says(share):
     rng = np.random.default_rng(7)
-    rejected = sum(
-        paired_difference(rng.normal(size=20), rng.normal(size=20), resamples=40, permutations=199).p_value <= 0.05
-        for _ in range(400)
-    )
-    assert 0.02 <= rejected / 400 <= 0.08
+    apart = rng.choice([-1, 1], size=(600, 40)) * (rng.random((600, 40)) >= share)
+    rejected = sum(paired_difference(each, 0 * each).p_value <= 0.05 for each in apart)
+    assert 0.02 <= rejected / 600 <= 0.08
 
 
 def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
+
+
+def test_equal_tests_count_once_in_holm():
+    gaps = [Difference(0.2, 0.1, 0.3, 40, 0.01), Difference(0.2, 0.1, 0.3, 40, 0.01), Difference(0.3, 0.0, 0.6, 40, 0.04)]
+    assert holm([gap.p_value for gap in gaps], of=gaps) == pytest.approx([0.02, 0.02, 0.04])
+    table = pd.DataFrame(map(vars, gaps))
+    assert holm(table["p_value"], of=table[["value", "low"]]).tolist() == holm(table["p_value"], of=gaps).tolist()
+    assert holm([0.01, 0.01], of=["a", "b"]) == pytest.approx([0.02, 0.02])  # as likely, but two tests
+    with pytest.raises(ValueError, match="lengths must be equal"):
+        holm([0.01, 0.02], of=["a"])
 
 
 @each("seed", [0, 1])
@@ -667,7 +673,6 @@ def test_bad_numbers_raise(call, values, message):
 
 WITH_INTERVAL = {
     "mean_interval": lambda **options: mean_interval(GOOD, **options),
-    "paired_difference": lambda **options: paired_difference(GOOD, [0, 1, 0, 1], **options),
     "statistic_interval": lambda **options: statistic_interval(np.mean, GOOD, **options),
     "correlation": lambda **options: correlation(GOOD, [1, 2, 3, 5], method="spearman", **options),
 }
@@ -700,7 +705,7 @@ def test_bad_options_raise(call, options, message):
     [
         (lambda: mean_interval([1.0]), "at least 2"),
         (lambda: paired_difference([1.0, 2.0], [1.0, 2.0, 3.0]), "lengths must be equal"),
-        (lambda: paired_difference(GOOD, GOOD, permutations=0), "permutations"),
+        (lambda: paired_difference(GOOD, GOOD, groups=[1, 1, 1, 1]), "at least 2 different ids"),
         (lambda: correlation(GOOD, GOOD, method="pearson", permutations=2.5), "permutations"),
         (lambda: correlation([1, 2], [1, 2], method="pearson"), "at least 3"),
         (lambda: correlation([1, 2, 3], [1, 2, 3, 4], method="pearson"), "lengths must be equal"),
