@@ -34,16 +34,14 @@ def published(name: str) -> pd.DataFrame:
 
     name    : file in data/published without ".csv", e.g. "seper_table1"
     returns : text columns as text ("" where empty), `value` as float in the unit of the paper
-    raises  : ValueError for an unknown name (with near names), missing columns, values that are not finite, rows
-              without a source, rows that occur twice, a status that is unknown
+    raises  : ValueError for an unknown name or status (with near ones), missing columns, values not finite, rows without a source or twice
     """
     checks.one_of("published table", name, (path.stem for path in PUBLISHED.glob("*.csv")))
-    file, is_items = f"{name}.csv", name.endswith("_items")
+    file, wanted = f"{name}.csv", ITEM_COLUMNS if name.endswith("_items") else TABLE_COLUMNS
     table = pd.read_csv(PUBLISHED / file, dtype=str, keep_default_na=False)
-    wanted = ITEM_COLUMNS if is_items else TABLE_COLUMNS
     if table.empty or not {*wanted} <= {*table.columns}:
         raise ValueError(f"{file}: got {len(table)} rows with columns {list(table.columns)}, wanted {wanted}")
-    if is_items:
+    if wanted is ITEM_COLUMNS:
         for status in table["status"]:
             checks.one_of(f"status in {file}", status, STATUSES)
         untold = (table["reason"] == "") | ((table["status"] == "measured here") == (table["where"] == ""))
@@ -53,7 +51,7 @@ def published(name: str) -> pd.DataFrame:
         table["value"] = pd.to_numeric(table["value"], errors="coerce").astype(float)
         if len(bad := table.index[~table["value"].map(math.isfinite) | (table["source"] == "")]):
             raise ValueError(f"{file}: wanted a finite value and a source, line {bad[0] + 2} lacks one")
-    keys = table[["item", "part"]] if is_items else table.drop(columns=["value", "note"])
+    keys = table[["item", "part"]] if wanted is ITEM_COLUMNS else table.drop(columns=["value", "note"])
     if len(again := keys.index[keys.duplicated()]):
         raise ValueError(f"{file}: line {again[0] + 2} names the same cell as an earlier line")
     return table
@@ -71,22 +69,17 @@ class Verdict:
         checks.filled("why", self.why)
 
 
-def value_verdict(
-    estimate, published: float, *, scale: float, same_model: bool, same_data: bool, exact_within: float | None = None
-) -> Verdict:
+def value_verdict(estimate, published: float, *, scale: float, same_model: bool, same_data: bool, exact_within=None) -> Verdict:
     """Verdict on one printed value: "reproduced", "differs" or "undecided".
 
     estimate     : .value .low .high .n, always on a scale of 0 to 1 (-1 to 1 for correlations)
     scale        : what the paper prints for a full 1: 1, or 100 where it prints per cent
-    same_model   : the published value was made with this very model (or none is involved)
-    same_data    : ... and on these very questions and answers
-    exact_within : None for a measurement. A number, in the paper's unit, says that the value is recomputed from the
-                   same answers, so that nothing is sampled: the interval and its width then play no part
+    same_model   : the published value was made with this very model (or none is involved); same_data: on these very questions and answers
+    exact_within : None for a measurement; if it is recomputed from the same answers how far it may be off, in the paper's unit
     raises       : ValueError for anything out of range, and for `exact_within` with another model or other data
 
-    A value is "reproduced" only with the same model and data, the printed one inside the interval (its ends included) and a half-width of
-    at most 0.1. A printed value outside "differs", whatever the model and data; the reason names what is not the same. All else is
-    "undecided", also an interval without width: a bootstrap of equal values knows nothing about its error.
+    "Reproduced" takes the same model and data, the printed value in the interval, ends included, and a half-width of at most 0.1; a printed
+    value outside "differs" with any. All else is "undecided", also an interval without width: a bootstrap of equal values knows no error.
     """
     value, low, high, _ = _numbers(estimate, "estimate")
     target, other = checks.number("published", published) / _scale(scale), _other(same_model, same_data)
@@ -95,10 +88,9 @@ def value_verdict(
     if abs(target) > 1 + _CLOSE:
         raise ValueError(f"published: got {published} with scale {scale}, wanted at most {scale}; is the scale right?")
     if exact_within is not None:
-        within = checks.number("exact_within", exact_within, low=0)
+        within, gap = checks.number("exact_within", exact_within, low=0), abs(scale * value - published)
         if other:
             raise ValueError("exact_within: only the same answers can be recomputed, got another model or other data")
-        gap = abs(scale * value - published)
         word = "reproduced" if gap <= within + _CLOSE else "differs"
         return Verdict(word, f"same answers, off by {gap:.2f} (allowed {within:g})")
     if high - low <= _CLOSE:
@@ -119,9 +111,8 @@ def claim_verdict(difference, *, direction: str, same_model: bool, same_data: bo
     direction  : "+" if the paper says A is above B, "-" if below
     raises     : ValueError for anything out of range
 
-    The sign is settled if the interval has a width and leaves out 0 (one that only touches 0 does not) and the p-value, where there is one,
-    is at most 0.05; else "undecided": the sign of the value alone is never enough. The other sign is "contradicted", for this model and
-    data. The claimed one is "reproduced" with the same model and data, else "same direction".
+    The sign is settled if the interval has a width and leaves out 0 (to touch it is to hold it) and the p-value, if any, is at most 0.05,
+    else "undecided". The other sign is "contradicted", the claimed one "reproduced" with the same model and data, else "same direction".
     """
     checks.one_of("direction", direction, ("+", "-"))
     _, low, high, _ = _numbers(difference, "difference")
@@ -137,6 +128,22 @@ def claim_verdict(difference, *, direction: str, same_model: bool, same_data: bo
     if ("+" if low > 0 else "-") != direction:
         return Verdict("contradicted", "; ".join(filter(None, (f"{shown}: the other sign", other))))
     return Verdict("same direction" if other else "reproduced", f"{shown}; {other or 'same model and data'}")
+
+
+def equivalence_verdict(estimate, margin: float) -> Verdict:
+    """Verdict on a claim that something is 0, give or take `margin`, with another model or other data.
+
+    returns : "same direction" if the interval lies within the margin, "contradicted" if outside, else "undecided", as where it has no width
+    raises  : ValueError for anything out of range. An end on the margin is neither within nor outside
+
+    >>> equivalence_verdict(pd.Series({"value": 0.0, "low": -0.02, "high": 0.01, "n": 489}, dtype=object), 0.03)
+    Verdict(verdict='same direction', why='0.000 [-0.020, 0.010] against 0 ± 0.03')
+    """
+    (_, low, high, _), margin, shown = _numbers(estimate, "estimate"), checks.number("margin", margin, above=0), interval_text(estimate, 3)
+    if high - low <= _CLOSE:
+        return Verdict("undecided", f"{shown}: {_NO_WIDTH}")
+    word = "same direction" if max(-low, high) < margin - _CLOSE else "contradicted" if max(low, -high) > margin + _CLOSE else "undecided"
+    return Verdict(word, f"{shown} against 0 ± {margin:g}")
 
 
 def _other(same_model: bool, same_data: bool) -> str:
@@ -173,8 +180,7 @@ def interval_table(table: pd.DataFrame, *, digits: int = 3) -> pd.DataFrame:
     shown = _Table(table.set_index(names) if names else table)
     shown.insert(0, COLUMNS[0], [interval_text(row, digits) for row in table.assign(n=table.get("n", 1)).itertuples()])
     for name in shown.columns.intersection(["p_value", "p_holm"]):
-        p_values = [checks.number(name, value, low=0, high=1) for value in shown[name]]
-        shown[name] = [f"{value:.4f}" if value >= 0.0001 else "< 0.0001" for value in p_values]
+        shown[name] = [f"{p:.4f}" if checks.number(name, p, low=0, high=1) >= 0.0001 else "< 0.0001" for p in shown[name]]
     return shown.drop(columns=["value", "low", "high"])
 
 
@@ -219,9 +225,7 @@ def _cells(row: Comparison) -> tuple[str, ...]:
         raise ValueError(f"{what}: wanted a Verdict, got {verdict!r}")
     if (estimate is None) != (verdict is not None and verdict.verdict == "not run here"):
         raise ValueError(f"{what}: wanted an estimate, or the verdict 'not run here' and none")
-    value = n = "–"
-    if estimate is not None:
-        value, n = interval_text(estimate, row.digits, scale=row.scale), str(_numbers(estimate, what)[3])
+    value, n = ("–", "–") if estimate is None else (interval_text(estimate, row.digits, scale=row.scale), str(_numbers(estimate, what)[3]))
     unparsed = "–" if row.unparsed is None else str(checks.whole(f"{what}: unparsed", row.unparsed, least=0))
     if printed is None:
         printed = "not printed"
@@ -238,10 +242,9 @@ class Provenance(dict):
         return "\n".join(f"{what:<{width}}  {'; '.join(lines)}" for what, lines in self.items())
 
     def _repr_html_(self):
-        shown = [(escape(what), "<br>".join(map(escape, lines))) for what, lines in self.items()]
-        body = "".join(f'<tr><th scope="row">{what}</th><td>{lines}</td></tr>' for what, lines in shown)
-        head = '<tr><th scope="col">what</th><th scope="col">value</th></tr>'
-        return f'<table class="provenance"><thead>{head}</thead><tbody>{body}</tbody></table>'
+        rows = (f'<tr><th scope="row">{escape(what)}</th><td>{"<br>".join(map(escape, lines))}</td></tr>' for what, lines in self.items())
+        head = '<thead><tr><th scope="col">what</th><th scope="col">value</th></tr></thead>'
+        return f'<table class="provenance">{head}<tbody>{"".join(rows)}</tbody></table>'
 
 
 _PATH = re.compile(r"""(?:^|[\s'"=(\[,;:])(?:/[\w.-]|~\w*[/\\]|[A-Za-z]:[/\\]|\\\\)|file:/""")
@@ -251,10 +254,8 @@ _TIME = re.compile(r"\d{4}-\d{2}-\d{2}|\b\d{1,2}:\d{2}:\d{2}\b|\b\d{1,2}:\d{2}\s
 def provenance(**facts) -> Provenance:
     """The box that closes a chapter: model, fingerprint, prompts, checksums, seed, mode, library versions.
 
-    facts  : in the order in which they are shown; `prompt_hashes` is shown as "prompt hashes". A value is text, a
-             number, a bool, a list of those, or a mapping of names to those (shown in alphabetical order)
-    raises : ValueError for no facts, an empty value, a set, another type, and for what differs between runs: an
-             absolute path, a date or time
+    facts  : shown in their order, `prompt_hashes` as "prompt hashes"; text, a number, a bool, a list of those, a mapping to those (sorted)
+    raises : ValueError for no facts, an empty value, a set, another type, and what differs between runs: an absolute path, a date or time
 
     >>> provenance(model="SmolLM2-135M-Instruct", seed=0, prompts={"read": "1f3a", "closed": "90bc"})
     model    SmolLM2-135M-Instruct
@@ -281,18 +282,16 @@ def _scalar(name: str, value) -> str:
     if isinstance(value, Real):
         return repr(checks.number(name, value))
     checks.filled(name, value)
-    if _PATH.search(value):
-        raise ValueError(f"{name}: got {value!r}, which looks like a path of one machine; wanted a name or a checksum")
-    if _TIME.search(value):
-        raise ValueError(f"{name}: got {value!r}, which looks like a date or time; wanted what every run repeats")
+    machine, clock = "a path of one machine; wanted a name or a checksum", "a date or time; wanted what every run repeats"
+    if looks := machine if _PATH.search(value) else clock if _TIME.search(value) else "":
+        raise ValueError(f"{name}: got {value!r}, which looks like {looks}")
     return " ".join(value.split())
 
 
 def package_versions(names: Iterable[str]) -> dict[str, str]:
-    """Versions of installed packages, in alphabetical order.
+    """Versions of installed packages, sorted by name, without the local part, which names a machine's build ("2.13.0+cpu" is 2.13.0).
 
-    returns : name -> version without its local part ("2.13.0+cpu" is 2.13.0), which names a machine's build
-    raises  : ValueError for a single text, no names, or a package that is not installed
+    raises : ValueError for a single text, no names, or a package that is not installed
     """
     names = sorted(set(checks.texts("names", names, empty=False)))
     try:

@@ -13,7 +13,15 @@ from looped import each
 
 from rag_utils import stats
 from rag_utils.page import report
-from rag_utils.page.report import Comparison, Verdict, claim_verdict, comparison_table, interval_text, value_verdict
+from rag_utils.page.report import (
+    Comparison,
+    Verdict,
+    claim_verdict,
+    comparison_table,
+    equivalence_verdict,
+    interval_text,
+    value_verdict,
+)
 
 
 def estimate(value, low, high, n=100, **more):
@@ -158,6 +166,36 @@ def test_claim_refuses(options, message):
         of_claim(0.1, 0.05, 0.15, **{"direction": "+", **options})
 
 
+# --- claims that nothing changes, worked by hand
+
+
+@each(
+    ("low", "high", "expected"),
+    [
+        (-0.02, 0.01, "same direction"),
+        (0.01, 0.02, "same direction"),  # not 0, and yet within
+        (-0.02, 0.04, "undecided"),
+        (-0.04, 0.04, "undecided"),  # wider than the margin on both sides
+        (-0.02, 0.03, "undecided"),  # an end on the margin is not within
+        (0.03, 0.04, "undecided"),  # nor outside
+        (-0.04, -0.03, "undecided"),
+        (0.031, 0.04, "contradicted"),
+        (-0.04, -0.031, "contradicted"),
+        (0.01, 0.01, "undecided"),  # no width
+    ],
+)
+def test_equivalence_has_three_outcomes(low, high, expected):
+    verdict = equivalence_verdict(estimate((low + high) / 2, low, high), 0.03)
+    assert verdict.verdict == expected
+    assert ("without width" if low == high else "0 ± 0.03") in verdict.why
+
+
+@each("margin", [0, -0.1, float("nan"), None])
+def test_equivalence_needs_a_margin(margin):
+    with pytest.raises(ValueError, match="margin must be"):
+        equivalence_verdict(estimate(0, -0.01, 0.01), margin)
+
+
 @each(
     "bad",
     [
@@ -175,6 +213,8 @@ def test_bad_estimates_are_refused(bad):
         value_verdict(bad, 0.5, scale=1, same_model=True, same_data=True)
     with pytest.raises(ValueError):
         claim_verdict(bad, direction="+", same_model=True, same_data=True)
+    with pytest.raises(ValueError):
+        equivalence_verdict(bad, 0.1)
     with pytest.raises(ValueError):
         interval_text(bad)
 
