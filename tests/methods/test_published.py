@@ -285,6 +285,14 @@ def test_worked_cases_by_the_share_of_samples():
     assert two.loc[("yes", "yes"), "Delta-SePer"] == 0.7
 
 
+def test_worked_cases_are_the_share_times_the_amount_of_information():
+    rows = pd.concat([published(6), published(7)]).pivot(index="source", columns="metric", values="value").fillna(0)
+    right, wrong = rows["samples right"], rows["samples wrong"]
+    assert (right / (right + wrong) * rows["amount of information"]).tolist() == pytest.approx(rows["Delta-SePer"].tolist())
+    weighted = (right**2 / (right**2 + wrong**2)).round(3)
+    assert sorted(weighted) == [0, 0, 0.059, 0.155, 0.845, 1]
+
+
 def test_table8_two_calls_cost_no_less_than_one():
     wide = published(8).pivot(index="model", columns=["setting", "metric"], values="value")
     no_less = wide["reduction"] >= wide["direct"]
@@ -353,6 +361,21 @@ def test_the_smallest_model_gains_most_in_table_11():
         .pivot(index=["dataset", "retriever", "top_k"], columns="generator", values="value")
     )
     assert wide.idxmax(axis=1).value_counts().to_dict() == {"7B": 57, "13B": 38, "70B": 10}
+
+
+def test_who_gains_most_with_the_copied_column_rebuilt():
+    cell = ["dataset", "retriever", "generator"]
+    seper = published(10).query("metric == 'SePer'").pivot(index=cell, columns="top_k", values="value")
+    gain = published(11).query("metric == 'Delta-SePer'").pivot(index=cell, columns="top_k", values="value")
+    before = seper["5"] - gain["5"]
+    copied = (gain.index.get_level_values("dataset") == "TriviaQA") & (gain.index.get_level_values("generator") == "7B")
+    gain.loc[copied, "10"] = (seper["10"] - before)[copied]
+    wide = gain.stack().unstack("generator").round(3)
+    most = {size: int((wide[size] > wide.drop(columns=size).max(axis=1)).sum()) for size in wide}
+    assert most == {"7B": 64, "13B": 28, "70B": 9}
+    assert report.published("seper_prose").query("statement.str.contains('medium size')")["note"].str.contains("64 of 105.*28.* 9").all()
+    known = before.groupby(["dataset", "generator"]).median().unstack()
+    assert (known["13B"] > known["7B"]).sum() == 4 and len(known) == 5
 
 
 def test_single_passages_often_harm_the_largest_model():

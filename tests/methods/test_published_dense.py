@@ -378,6 +378,22 @@ def test_dense_prose_has_sources_and_signs():
     assert prose.loc[prose["metric"].str.startswith("sign"), "value"].isin([-1, 0, 1]).all()
 
 
+def test_sections_and_algorithms_that_differ():
+    prose = report.published("dense_prose").query("item == 'text'")
+    twice = prose[prose["statement"].duplicated(keep=False)].groupby("statement")["value"].apply(list)
+    assert twice.to_dict() == {
+        "replies, beyond the number of chunks": [2, 0],
+        "conditions of two that must hold for the refinement to stop": [1, 2],
+        "a score equal to the threshold of DENSE counts as certain": [1, 0],
+        "a similarity equal to the merging threshold joins two sentences": [1, 0],
+    }
+    agreement = prose[prose["statement"].str.startswith("agreement of the reply")].set_index("source")["value"]
+    assert agreement["DENSE, section 5.2"] < 0.5 < agreement["DENSE, appendix F.3"]  # so one half is judged in two ways
+    power = prose[prose["metric"] == "exponent"]["value"].tolist()
+    assert power == [2, 2, 2]
+    assert -5 / 6 * math.log(5 / 6) == pytest.approx(0.152, abs=5e-4)  # five replies that agree, and an empty row left out
+
+
 def test_dense_items_cover_every_table_and_figure():
     items = report.published("dense_items")
     assert list(dict.fromkeys(items["item"])) == [f"Table {i}" for i in range(1, 16)] + [
