@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from experiments.ecorag_ablations import compressors
 from rag_utils import answers, data, retrieve
 from rag_utils.base import checks
 from rag_utils.base.cache import ROOT
-from rag_utils.data import Passage, Question
+from rag_utils.data import Question
 from rag_utils.lm import LanguageModel
 from rag_utils.measures import CLOSED, ecorag, seper
 from rag_utils.measures.ecorag import Retrieved, Score, mine, ranked, right, sentences, titled
@@ -78,9 +78,7 @@ def unseen_questions(n: int | None = None) -> list[Question]:
     return [q for kind in ("real", "invented") for q in [q for q in unseen if q.kind == kind][: n // 2]]
 
 
-def retrieved(questions: Sequence[Question], pool: retrieve.Pool, *, k: int) -> dict[str, tuple[Passage, ...]]:
-    """The k best passages of each question by BM25, best first; those that share no word with it come last, in the pool's order."""
-    return benchmarks.nearest(questions, pool, k, search=retrieve.bm25)
+retrieved = partial(benchmarks.nearest, search=retrieve.bm25)
 
 
 def labelled(reader: LanguageModel, questions: Sequence[Question], passages: Retrieved, **asking) -> pd.DataFrame:
@@ -252,13 +250,13 @@ def evaluated(*, mode, profile, asker, sample, prompts, sizes, max_new_tokens, f
     for name, folder in (("small", "companion"), ("from NQ", "nq")):
         says[name] = ecorag.small_evaluator(score(EVALUATORS[folder]), ecorag.load_evaluator(FOLDERS[folder]))
     rows, texts, step = [], [question.text for question in questions], sizes["step"]
-    for k in (step, 2 * step):
-        kept = compressors.extractive(score("evidentiality"), keep=k)(questions, passages)
-        well = ecorag.answered(reader, questions, {f"{k}": kept}, max_new_tokens=max_new_tokens, **forms)["exact_match"]
+    kept = {k: compressors.extractive(score("evidentiality"), keep=k)(questions, passages) for k in (step, 2 * step)}
+    read = ecorag.answered(reader, questions, kept, max_new_tokens=max_new_tokens, **forms).groupby("condition")["exact_match"]
+    for k, own in kept.items():
         for name, evaluator in says.items():
             if k == step or name != "language model":
-                said = evaluator(texts, [*kept.values()]) >= ecorag.THRESHOLD
-                rows.append(pd.DataFrame({"id": [*kept], "condition": f"{name} {k}", "said": said.astype(int), "right": well.astype(int)}))
+                said, well = evaluator(texts, [*own.values()]) >= ecorag.THRESHOLD, read.get_group(k).to_numpy()
+                rows.append(pd.DataFrame({"id": [*own], "condition": f"{name} {k}", "said": said.astype(int), "right": well.astype(int)}))
     return pd.concat(rows, ignore_index=True), facts | weights(["companion", "nq"]) | asking.facts(reader=reader, asker=base)
 
 
