@@ -76,8 +76,7 @@ def rows(questions: Sequence[Question], drawn: Drawn, entails: Entails) -> pd.Da
             raise ValueError(f"wanted at least two replies per question and condition, got {len(replies)} for {name}")
         texts, agreement = [reply.text.strip() for reply in replies], agreed[name, condition]
         values = measure.measures(agreement, np.array([reply.log_likelihood for reply in replies]))
-        row = {"id": name, "condition": condition}
-        row |= {score: float(value(texts[0], golds[name])) for score, value in SCORES.items()}
+        row = {"id": name, "condition": condition} | {score: float(value(texts[0], golds[name])) for score, value in SCORES.items()}
         row |= {title: round(value, 9) for title, value in values.items()}  # rounding makes no order
         row["others_exact_match"] = float(np.mean([answers.exact_match(text, golds[name]) for text in texts[1:]]))
         row["moved"] = int((dense.adjacency(agreement >= THRESHOLD)[0] < 1).sum())  # that do not agree with reply 0 both ways
@@ -165,24 +164,26 @@ class Setup:
     def __init__(self, mode, profile, weaker, prompts, how, dataset=COMPANION, n=None):
         corpus = dataset == COMPANION
         self.how, self.prompts = how, {name: load_prompt(prompt) for name, prompt in prompts.items()}
-        self.reader = asking.reader(profile, mode, CHAPTER if corpus else None)
-        self.rephraser = asking.reader(weaker, mode, CHAPTER) if corpus else asking.reader(weaker, "fresh")
-        self.judge = asking.judge(profile, mode=mode, chapter=CHAPTER if corpus else None)
+        chapter = CHAPTER if corpus else None
+        self.reader, self.rephraser = asking.reader(profile, mode, chapter), asking.reader(weaker, mode, chapter)
+        self.judge = asking.judge(profile, mode=mode, chapter=chapter)
         self.questions = data.load(dataset)[:: how["every"]] if corpus else benchmarks.load(dataset, n).questions
         self.pool = benchmarks.Benchmark(dataset, ()).pool
         self.asked = {"prompt": self.prompts["read"], "max_new_tokens": how["max_new_tokens"], "seed": how["seed"]}
-        self.facts = asking.facts(reader=self.reader, rephraser=self.rephraser, judge=self.judge) | {"questions": len(self.questions)}
+        self.facts = asking.facts(reader=self.reader, rephraser=self.rephraser, judge=self.judge)
+        self.facts |= {"questions": len(self.questions), **benchmarks.source(dataset)}
 
     def supplies(self, k: int | None = None) -> list[Supply]:
         return nearest(self.questions, self.pool, k or self.how["k"])
 
-    def words(self, supplies: Iterable[Supply], *, most: int | None = None) -> tuple[dict[str, str], dict[str, float]]:
-        """Text of a passage -> the same in other words, at most so many tokens, and -> how surely the judge takes these to say the same."""
-        texts = list(dict.fromkeys(text for supply in supplies for text in supply.texts()))
-        most = most or self.how["rephrase_tokens"]
-        other = rephrase(self.rephraser, texts, self.prompts["rephrase"], max_new_tokens=most)
-        same = map(float, faithful(self.judge, texts, other))
-        return dict(zip(texts, other, strict=True)), dict(zip(texts, same, strict=True))
+    def words(self, supplies: Iterable[Supply], *, most: int | None = None) -> dict[str, str]:
+        """Text of a passage -> the same in other words, at most so many tokens."""
+        texts, most = list(dict.fromkeys(text for supply in supplies for text in supply.texts())), most or self.how["rephrase_tokens"]
+        return dict(zip(texts, rephrase(self.rephraser, texts, self.prompts["rephrase"], max_new_tokens=most), strict=True))
+
+    def alike(self, other: Mapping[str, str]) -> dict[str, float]:
+        """Text of a passage -> how surely the judge takes its other words to say the same."""
+        return dict(zip(other, map(float, faithful(self.judge, list(other), list(other.values()))), strict=True))
 
     def edited(self, supplies: Sequence[Supply], other: dict[str, str]) -> list[list[Generation]]:
         return replies_under_edits(self.reader, supplies, other, **self.asked)
@@ -204,9 +205,8 @@ def rephrasings(*, mode, profile, weaker, prompts, rephrase_tokens):
     rephraser, judge = asking.reader(weaker, mode, CHAPTER), asking.judge(profile, mode=mode, chapter=CHAPTER)
     names, texts = map(list, zip(*[(passage.id, passage.text) for passage in data.passages(COMPANION)], strict=True))
     other = rephrase(rephraser, texts, load_prompt(prompts["rephrase"]), max_new_tokens=rephrase_tokens)
-    table = pd.DataFrame({"id": names, "faithful": faithful(judge, texts, other)})
-    table["control"] = faithful(judge, texts, list(np.roll(texts, 1)))
-    return table, asking.facts(rephraser=rephraser, judge=judge)
+    same, control = faithful(judge, texts, other), faithful(judge, texts, list(np.roll(texts, 1)))
+    return pd.DataFrame({"id": names, "faithful": same, "control": control}), asking.facts(rephraser=rephraser, judge=judge)
 
 
 def companion(*, mode, profile, weaker, prompts, how, other_k, other_k_questions):
@@ -214,8 +214,8 @@ def companion(*, mode, profile, weaker, prompts, how, other_k, other_k_questions
     setup = Setup(mode, profile, weaker, prompts, how)
     supplies = setup.supplies()
     by_k = {k: setup.supplies(k)[:other_k_questions] for k in other_k if k != how["k"]}
-    other, same = setup.words(chain(supplies, *by_k.values()))
-    drawn = filtered(supplies, setup.edited(supplies, other), other, same)
+    other = setup.words(chain(supplies, *by_k.values()))
+    drawn = filtered(supplies, setup.edited(supplies, other), other, setup.alike(other))
     for k, part in by_k.items():
         drawn |= under(f"k {k}", part, setup.edited(part, other))
     return rows(setup.questions, drawn, setup.judge.equivalent), setup.facts
@@ -225,9 +225,9 @@ def edits(*, mode, profile, weaker, prompts, how):
     """`edit_rows` of the corpus."""
     setup = Setup(mode, profile, weaker, prompts, how)
     supplies = setup.supplies()
-    other, same = setup.words(supplies)
+    other = setup.words(supplies)
     said = setup.edited(supplies, other)
-    return edit_rows(supplies, said, other, same, setup.judge.equivalent), setup.facts
+    return edit_rows(supplies, said, other, setup.alike(other), setup.judge.equivalent), setup.facts
 
 
 def pairs(*, mode, profile):
@@ -241,24 +241,23 @@ def pairs(*, mode, profile):
 def sampled(*, mode, profile, weaker, prompts, how, drawn, few=None):
     """`rows` of replies at a temperature; not recorded.
 
-    drawn : sampled_questions, the first of the corpus; temperature; samples to the original context; edits: whether one reply to each edit
+    drawn : "dataset", else the corpus, its first sampled_questions, temperature, samples to the original context, edits: true asks them
     """
-    setup = Setup(mode, profile, weaker, prompts, how)
+    setup = Setup(mode, profile, weaker, prompts, how, drawn.get("dataset", COMPANION), drawn["sampled_questions"])
     supplies, cases = setup.supplies()[:few][: drawn["sampled_questions"]], {}
     reader, options = asking.reader(profile, mode), setup.asked | {"temperature": drawn["temperature"]}
     if drawn["edits"]:
-        other, _ = setup.words(supplies)
+        other = setup.words(supplies)
         cases |= under("edits", supplies, replies_under_edits(reader, supplies, other, **options))
     cases |= under("samples", supplies, samples(reader, supplies, n=drawn["samples"], **options))
-    facts = asking.facts(reader=reader, rephraser=setup.rephraser, judge=setup.judge) | {"questions": len(supplies)}
-    return rows(setup.questions, cases, setup.judge.equivalent), facts
+    return rows(setup.questions, cases, setup.judge.equivalent), setup.facts | {"questions": len(supplies)}
 
 
 def long_answers(*, mode, profile, weaker, prompts, how, few=None):
     """`rows` for the corpus's questions with long answers, told by the weaker model, not recorded; words per reply, `overlap_entropy`."""
     setup, asker = Setup(mode, profile, weaker, prompts, how), asking.reader(weaker, "fresh")
     supplies = nearest(data.load("companion_long"), setup.pool, how["k"])[:few]
-    other, _ = setup.words(supplies)
+    other = setup.words(supplies)
     said = replies_under_edits(asker, supplies, other, **setup.asked)
     table = rows([supply.question for supply in supplies], under("edits", supplies, said), setup.judge.equivalent)
     table["words"] = [np.mean([len(reply.text.split()) for reply in replies]) for replies in said]
@@ -270,7 +269,7 @@ def cost(*, mode, profile, weaker, prompts, how, sizes):
     """`cost_rows` of the corpus for several numbers of passages, "k 1" and so on."""
     setup = Setup(mode, profile, weaker, prompts, how)
     by_k = {k: setup.supplies(k) for k in sizes}
-    other, _ = setup.words(chain(*by_k.values()))
+    other = setup.words(chain(*by_k.values()))
     tables = {k: cost_rows(setup.reader, part, other, **setup.prompts) for k, part in by_k.items()}
     return pd.concat(table.assign(condition=f"k {k}") for k, table in tables.items()), setup.facts
 
@@ -286,7 +285,8 @@ def on_benchmark(*, mode, profile, weaker, prompts, how, dataset, questions, few
     every = setup.supplies()
     supplies = every[:few]
     longest = max(setup.rephraser.count_tokens(text) for supply in every for text in supply.texts())
-    other, same = setup.words(supplies, most=min(how["rephrase_tokens"], longest))
+    other = setup.words(supplies, most=min(how["rephrase_tokens"], longest))
+    same = setup.alike(other)
     drawn = filtered(supplies, setup.edited(supplies, other), other, same)
     options = setup.asked | {"n": how["samples"], "temperature": how["temperature"]}
     drawn |= under("samples", supplies, samples(setup.reader, supplies, **options))
@@ -295,6 +295,5 @@ def on_benchmark(*, mode, profile, weaker, prompts, how, dataset, questions, few
     refused = {supply.question.id: sum(text in unfaithful for text in supply.texts()) for supply in supplies}
     gone = {supply.question.id: len(lost(supply, other)) for supply in supplies}
     table["unfaithful"], table["lost"] = table["id"].map(refused), table["id"].map(gone)
-    facts = setup.facts | {"questions": len(supplies), "left_out": len(setup.questions) - len(every)}
-    facts |= {"passages": len(other), "accepted": len(other) - len(unfaithful)}
-    return table, facts | benchmarks.source(dataset)
+    counts = {"questions": len(supplies), "left_out": len(setup.questions) - len(every), "passages": len(other)}
+    return table, setup.facts | counts | {"accepted": len(other) - len(unfaithful)}

@@ -43,6 +43,7 @@ ADAPTIVE = {  # name -> its score, and the folder of the evaluator that says whe
     "ECoRAG from NQ": ("evidentiality from NQ", "nq"),
     "ECoRAG all weights": ("evidentiality all weights", "whole"),
     "answerability all weights": ("answerability all weights", "whole"),
+    "encoder adaptive": ("encoder", "companion"),
 }
 BUDGETED = {  # keep as many tokens as ECoRAG does
     "Selective-Context": compressors.informative_sentences,
