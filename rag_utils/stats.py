@@ -1,13 +1,13 @@
 """How sure is a number? Intervals, paired comparisons, correlations, and how well an uncertainty ranks the errors.
 
 Rows of one question are not independent. Wherever `groups`, (n,) question ids, is given, the bootstrap draws whole
-questions, and a permutation stays within a question or moves it as a whole. `n` of a result always counts rows.
+questions. `n` of a result always counts rows. An interval and the p beside it are one method, so that p is below 0.05
+where the interval leaves out 0: the paired t test of two means, else the bootstrap, inverted (to within one resample).
 
-Two means are compared by the paired t test. Else the defaults are 2000 bootstrap resamples, percentile intervals at
-level 0.95, 4999 random permutations and seed 0. `rng` is a seed or a numpy Generator; the same seed gives the same
-interval. A resample on which a statistic does not exist (a correlation of constants, an AUROC of one class) is left out
-and counted in `.undefined`. ValueError is raised for NaN, infinity, lists of another shape, fewer than 2 rows or
-questions, and if more than half of the resamples are left out.
+The defaults are 2000 resamples, percentile intervals at level 0.95 and seed 0. `rng` is a seed or a numpy Generator;
+the same seed gives the same interval. A resample on which a statistic does not exist (a correlation of constants, an
+AUROC of one class) is left out and counted in `.undefined`. ValueError is raised for NaN, infinity, lists of another
+shape, fewer than 2 rows or questions, and if more than half of the resamples are left out.
 """
 
 import warnings
@@ -15,20 +15,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special, stats
 
 from rag_utils.base import checks
 
 LEVEL = 0.95  # of every interval
 RESAMPLES = 2000
-MOST = 10_000_000  # resamples or permutations
+MOST = 10_000_000  # resamples
 FEWEST = 40  # resamples, so that both tails beyond the interval hold one
-PERMUTATIONS = 4999
 BLOCK = 2_000_000  # numbers held at once while resampling
 SUMMABLE = {"low": -1e300, "high": 1e300}  # sums of some millions of them are still numbers
-SMALL_SAMPLE = 30  # rows below which a correlation is tested by permutation
 PAIR_ROWS = 2000  # rows up to which a bootstrap holds Kendall's pairs as a matrix; beyond, scipy row by row
-PAIR_ROWS_PERMUTED = 400  # the same for its permutations, which need a new matrix each
 
 
 @dataclass(frozen=True)
@@ -190,6 +187,38 @@ def paired_difference(a, b, *, groups=None):
     return Difference(value, float(low), float(high), len(gaps), max(least, float(p_value)))
 
 
+def unpaired_difference(values, second, *, resamples=RESAMPLES, rng=0):
+    """The mean of some rows less that of the others, with its bootstrap interval and the p of the same resamples.
+
+    values  : (n,) numbers, a row for each question
+    second  : (n,) bool or 0/1: whether a row belongs to the mean that is taken off; at least 2 rows on either side
+    returns : Difference; p as in `difference_of`. Where the rows of a side are all equal, resampling knows no spread there: the interval is
+              put together of `mean_interval`'s two, and p is that of a normal distribution with this width
+    raises  : ValueError if shapes differ, a number is not finite, or a side has fewer than 2 rows
+    source  : Efron and Tibshirani 1993, chapter 8; of a side without spread: Newcombe 1998, method 10
+
+    >>> result = unpaired_difference([1, 1, 0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1])
+    >>> print(result, round(result.p_value, 2))
+    0.75 [-0.03, 1.00] 0.06
+    """
+    values, second = checks.numbers("values", values, least=4, **SUMMABLE), checks.flags("second", second)
+    checks.same_length(values=values, second=second)
+    sides = [values[~second], values[second]]
+    if min(map(len, sides)) < 2:
+        raise ValueError(f"second must leave 2 rows on either side; got {len(sides[0])} and {len(sides[1])}")
+    gap = sides[0].mean() - sides[1].mean()
+    if all(np.ptp(side) for side in sides):
+        blocks = row_counts(np.arange(len(values)), resamples=resamples, rng=rng)
+        with np.errstate(invalid="ignore"):  # of a resample without one side
+            draws = [counts @ (values * ~second) / (counts @ ~second) - counts @ (values * second) / (counts @ second) for counts in blocks]
+        return difference_of(gap, np.concatenate(draws), len(values))
+    a, b = (mean_interval(side, resamples=resamples, rng=rng) for side in sides)
+    down, up = np.hypot(a.value - a.low, b.high - b.value), np.hypot(a.high - a.value, b.value - b.low)
+    width = down if gap > 0 else up
+    p_value = 2 * stats.norm.sf(stats.norm.ppf((1 + LEVEL) / 2) * abs(gap) / width) if width else float(gap == 0)
+    return Difference(float(gap), float(gap - down), float(gap + up), len(values), float(p_value))
+
+
 def holm(p_values, *, of=None):
     """The p values adjusted for their number: rejecting up to alpha makes any error with a chance of at most alpha.
 
@@ -213,17 +242,16 @@ def holm(p_values, *, of=None):
     return np.array([adjusted[test] for test in tests])
 
 
-def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, permutations=PERMUTATIONS, rng=0):
-    """How far y rises with x, -1 .. 1, with its bootstrap interval and a two-sided p value.
+def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, rng=0):
+    """How far y rises with x, -1 .. 1, with its bootstrap interval and the p of the same resamples.
 
     x, y    : (n,) numbers, n >= 3, neither constant
     method  : "pearson" | "spearman" | "kendall" (tau-b: pairs in order less reversed, over the root of those untied in x times those in y)
-    returns : Correlation. p without groups: scipy's test, or, below 30 rows, random permutations of y over the rows.
-              p with groups: permutations of y within each question, so that a level shared by a question's rows is no
-              evidence; 1 where no question has rows to tell apart. By permutation, p is twice the smaller tail, each
-              (1 + count) / (1 + permutations)
+    returns : Correlation; p as in `difference_of`, but never below 2 / w, of w different ways to pair the values (with groups, to order
+              the questions); where that is above 0.05 the interval reaches 0. With 20 rows or fewer and a column of two values chance
+              passes for a relation in up to 0.13 of cases. A level shared by a question's rows counts; not so in `score.agree.within`
     raises  : ValueError also if x or y is constant but for rounding
-    source  : Kendall 1945 (tau-b); eRAG, Table 1
+    source  : Kendall 1945 (tau-b); eRAG, Table 1; Efron and Tibshirani 1993, section 15.4
 
     >>> result = correlation([1, 2, 3, 4, 5], [1, 3, 2, 5, 4], method="kendall")
     >>> round(result.value, 4)
@@ -231,18 +259,14 @@ def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, permutations=
     """
     checks.one_of("correlation method", method, _METHODS)
     x, y = _varied(3, x=x, y=y)
-    n = len(x)
-    codes = _questions(groups, n)
-    permutations, rng = checks.whole("permutations", permutations, least=1, most=MOST), checks.generator(rng)
+    codes = _questions(groups, len(x))
     test, draw = _METHODS[method]
-    observed = test(x, y)
     draws = [draw(counts, x, y) for counts in row_counts(codes, resamples=resamples, rng=rng)]
-    estimate = estimate_of(observed.statistic, np.concatenate(draws), n)
-    p_value = float(observed.pvalue)
-    if groups is not None or n < SMALL_SAMPLE:
-        within = np.zeros(n, int) if groups is None else codes
-        p_value = _permutation_p(x, y, method, within, permutations, rng)
-    return Correlation(**vars(estimate), p_value=p_value)
+    result = difference_of(test(x, y).statistic, np.concatenate(draws), len(x))
+    least = 2 / min(_orders(column) for column in ((x, y) if groups is None else (np.unique(codes),)))
+    if least > 1 - LEVEL:
+        result = replace(result, low=min(result.low, 0.0), high=max(result.high, 0.0))
+    return Correlation(**vars(replace(result, p_value=max(result.p_value, min(1.0, least)))))
 
 
 def largest_kendall(x, y):
@@ -395,6 +419,12 @@ _METHODS = {  # scipy's value and test, and the draws
 }
 
 
+def _orders(values):
+    """How many different orders the values have: n! over the factorial of each tie."""
+    ties = np.unique(values, return_counts=True)[1]
+    return float(np.exp(min(500.0, special.gammaln(len(values) + 1) - special.gammaln(ties + 1).sum())))
+
+
 def _ratio(over, under):
     """Correlations, NaN where what they are divided by is 0."""
     return np.divide(over, under, out=np.full(len(over), np.nan), where=under > 0).clip(-1, 1)
@@ -418,34 +448,6 @@ def _ranks(counts, values):
     starts = np.flatnonzero(np.diff(inverse[order], prepend=-1))
     tied = np.add.reduceat(counts[:, order], starts, axis=1)
     return (tied.cumsum(axis=1) - (tied - 1) / 2)[:, inverse]
-
-
-def _permutation_p(x, y, method, codes, permutations, rng):
-    """Two-sided p of the correlation when y is permuted within the rows of equal code."""
-    order = np.argsort(codes, kind="stable")
-    if method == "spearman":
-        x, y = stats.rankdata(x), stats.rankdata(y)
-    x, slack = x[order], 1e-12
-    if method != "kendall":
-        x, y = x - x.mean(), y - y.mean()
-        slack *= np.abs(x) @ np.abs(y[order])
-    signs = _signs(x) if len(x) <= PAIR_ROWS_PERMUTED else None
-
-    def strength(permuted):  # rises with the correlation; what it leaves out is the same for every permutation
-        if method != "kendall":
-            return permuted @ x
-        if signs is None:
-            return np.array([stats.kendalltau(x, row).statistic for row in permuted])
-        return np.array([np.vdot(signs, _signs(row)) for row in permuted])
-
-    observed = strength(y[order][None])[0]
-    above = below = 0
-    for block in _blocks(permutations, len(x)):
-        within = np.argsort(codes + rng.random((block, len(x))), axis=1)
-        drawn = strength(y[within])
-        above += int(np.sum(drawn >= observed - slack))
-        below += int(np.sum(drawn <= observed + slack))
-    return min(1.0, 2 * (1 + min(above, below)) / (1 + permutations))
 
 
 def _column(name, values):

@@ -23,7 +23,7 @@ from rag_utils.measures.erag import SCORES
 from rag_utils.measures.seper import Drawn
 from rag_utils.prompts import Prompt, prompt_text
 from rag_utils.prompts import load as load_prompt
-from rag_utils.stats import Estimate, mean_interval, statistic_interval
+from rag_utils.stats import mean_interval, unpaired_difference
 
 CHAPTER, COMPANION = "04_dense_thresholds", "companion"
 # title, as in `plots.MARKS` -> column; which variant each is, says `measures.dense.measures`
@@ -140,20 +140,17 @@ def sides(table: pd.DataFrame, thresholds: Sequence[float], *, score: str = "exa
     """Mean score of certain questions (at most the threshold) and of uncertain ones (above it), and the first minus the second.
 
     how     : resamples and rng, as in `stats.mean_interval`
-    returns : columns threshold, side ("certain", "uncertain" or "difference"), value, low, high, n; no side of fewer than two questions
-    source  : DENSE, section 5 (the threshold itself counts as certain), Fig. 5; of a side all right or all wrong: Newcombe 1998, method 10
+    returns : columns threshold, side ("certain", "uncertain" or "difference"), value, low, high, n, p_value (of a difference); no side of
+              fewer than two questions
+    source  : DENSE, section 5 (the threshold itself counts as certain), Fig. 5
     """
     parts, values = [], table[score].to_numpy(float)
     for threshold in thresholds:
         uncertain = (table["dense"] > threshold).to_numpy()
-        both = {"certain": values[~uncertain], "uncertain": values[uncertain]}
-        cells = {side: mean_interval(own, **how) for side, own in both.items() if len(own) > 1}
+        both = {"certain": ~uncertain, "uncertain": uncertain}
+        cells = {side: mean_interval(values[own], **how) for side, own in both.items() if own.sum() > 1}
         if len(cells) == 2:
-            a, b = cells.values()
-            cells["difference"] = statistic_interval(lambda moved, x: x[~moved].mean() - x[moved].mean(), uncertain, values, **how)
-            if not all(own.std() for own in both.values()):  # resampling knows no spread there
-                down, up = np.hypot(a.value - a.low, b.high - b.value), np.hypot(a.high - a.value, b.value - b.low)
-                cells["difference"] = Estimate(a.value - b.value, a.value - b.value - down, a.value - b.value + up, len(values))
+            cells["difference"] = unpaired_difference(values, uncertain, **how)
         parts += [{"threshold": threshold, "side": side} | vars(cell) for side, cell in cells.items()]
     return pd.DataFrame(parts).drop(columns="undefined")
 

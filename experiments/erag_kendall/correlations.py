@@ -29,7 +29,7 @@ def grid(paired: pd.DataFrame, *, method: str = "kendall", resamples: int = 1000
 
     returns : index (annotation, metric), a column per retriever; Correlation, None where a column is constant, NaN where there is no metric
     """
-    options, cells = {"method": method, "resamples": resamples, "permutations": 199, "rng": seed}, {}
+    options, cells = {"method": method, "resamples": resamples, "rng": seed}, {}
     for (title, condition), part in paired.groupby(["annotation", "condition"], sort=False):
         for metric in part[[*erag.METRICS]].dropna(axis="columns"):
             both = part[metric], part["whole"]

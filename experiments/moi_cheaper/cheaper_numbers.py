@@ -150,12 +150,14 @@ def rankings(*, mode, profiles, prompt, size, prefix, temperature, seed) -> tupl
     return rows[rows["condition"] != "agent fixed"].reset_index(drop=True), asking.facts(**readers)
 
 
-def _ranked(readers, questions, shown, sets, positions, prompt, size, seed) -> pd.DataFrame:
-    parts, of_agent = [], {name: sets[name] for name in (PRUNED, SHORT, ALONE)}
+def _ranked(readers, questions, shown, sets, positions, prompt, size, seed, ways=None) -> pd.DataFrame:
+    parts, of_agent = [pd.DataFrame()], {name: sets[name] for name in (PRUNED, SHORT, ALONE)}
     for who, own, before in (("reader", sets, ""), ("agent", of_agent, "agent ")):
-        rows = measure.saliencies(readers[who], questions, shown, own, prompt=prompt, prior=False)
-        rows = each_way(rows, positions[who], size=size, seed=seed)
-        parts.append(rows.assign(condition=before + rows["condition"]))
+        used = own if ways is None else {WAYS[way][0] for way in WAYS if before + way in ways}
+        if used:
+            rows = measure.saliencies(readers[who], questions, shown, {name: own[name] for name in used}, prompt=prompt, prior=False)
+            rows = each_way(rows, positions[who], size=size, seed=seed)
+            parts.append(rows.assign(condition=before + rows["condition"]))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -176,28 +178,32 @@ def shipped_student():
     return load_student(WEIGHTS, kept(CHAPTER, "student").facts["files"][WEIGHTS.name])[0]
 
 
-def hotpotqa(*, mode, profiles, prompt, questions, orders, max_new_tokens, few=None) -> tuple[pd.DataFrame, dict]:
-    """Every way on HotpotQA: rankings, what they cost, and the reader's answers; none of variable length, as BM25's scale is another.
+def on_benchmark(
+    *, mode, profiles, prompt, dataset, questions, orders, max_new_tokens, ways=None, few=None
+) -> tuple[pd.DataFrame, dict]:
+    """Ways on a benchmark: rankings, what they cost, and the reader's answers; none of variable length, as BM25's scale is another.
 
     orders  : {"size", "prefix", "seed"}
+    ways    : those asked beside the average order; all if None
     returns : columns id, condition, run, order, gold, the answer's scores, unparsable, identified, calls, tokens, distinct
     """
     size, seed, template = orders["size"], orders["seed"], prompts.load(prompt)
     positions = teaching(mode="replay" if few else mode, profiles=profiles, prompt=prompt, **orders)[1]
     readers = {who: asking.reader(profile, mode) for who, profile in profiles.items()}
-    every, shown = benchmarks.benchmark_passages("hotpotqa", questions, size, seed=seed)
+    every, shown = benchmarks.benchmark_passages(dataset, questions, size, seed=seed)
     asked = every[:few]
     sets = proposed([question.id for question in asked], size, prefix=orders["prefix"], seed=seed)
     scores = passage_scores(vectors(retrieve.encoder(), asked, shown), shipped_student())
-    by_reader = _ranked(readers, asked, shown, sets, positions, template, size, seed)
+    by_reader = _ranked(readers, asked, shown, sets, positions, template, size, seed, ways)
     rows = pd.concat([by_reader, by_score(scores)], ignore_index=True)
-    ways = {way: measure.ranked(part) for way, part in rows.groupby("condition", sort=False)}
-    ways |= {"retriever": {question.id: [list(range(size))] for question in asked}, CYCLIC: sets[CYCLIC]}
-    said = measure.answered(readers["reader"], asked, shown, ways, prompt=template, max_new_tokens=max_new_tokens)
+    ranked = {way: measure.ranked(part) for way, part in rows.groupby("condition", sort=False)}
+    ranked |= {"retriever": {question.id: [list(range(size))] for question in asked}, CYCLIC: sets[CYCLIC]}
+    to_ask = {way: ranked[way] for way in (ranked if ways is None else (*ways, CYCLIC))}
+    said = measure.answered(readers["reader"], asked, shown, to_ask, prompt=template, max_new_tokens=max_new_tokens)
     said = said.drop(columns="reply").merge(rows.drop(columns="order"), on=["id", "condition"], how="left")
     price = tokens_read(readers["reader"], asked, shown, sets, prompt=template).rename(columns={"condition": "set"})
     said = said.assign(set=said["condition"].map(set_of)).merge(price, on=["id", "set"], how="left")
-    return said.drop(columns="set"), asking.facts(**readers) | {"questions": len(asked), **benchmarks.source("hotpotqa")}
+    return said.drop(columns="set"), asking.facts(**readers) | {"questions": len(asked), **benchmarks.source(dataset)}
 
 
 def verdicts() -> pd.DataFrame:

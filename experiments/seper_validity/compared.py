@@ -17,7 +17,7 @@ from rag_utils.measures import CLOSED, GOLD
 from rag_utils.measures import seper as measure
 from rag_utils.measures.seper import STEP, VARIANTS, Agreed, Drawn
 from rag_utils.prompts import Prompt, prompt_text
-from rag_utils.stats import PERMUTATIONS, Correlation, correlation, correlation_difference, holm
+from rag_utils.stats import Correlation, correlation, correlation_difference, holm
 
 # title -> column, as in SePer, Table 2; `rows` fills all but the judging language model, which `asked_judge` asks
 METHODS = {"Exact Match": "exact_match", "ROUGE-L": "rouge_l", "BLEU": "bleu", "BERTScore": "bertscore"}
@@ -77,15 +77,12 @@ def worth(change: pd.DataFrame, table: pd.DataFrame, *, already: float = 0.5) ->
     return kept[alone | (kept["condition"] != GOLD)].reset_index(drop=True)
 
 
-def correlations(
-    kept: pd.DataFrame, methods: Mapping[str, str] = METHODS, *, permutations: int = PERMUTATIONS, seed: int = 0
-) -> dict[str, Correlation]:
+def correlations(kept: pd.DataFrame, methods: Mapping[str, str] = METHODS, *, seed: int = 0) -> dict[str, Correlation]:
     """Pearson's correlation of each measure's change with the worth of what was shown, by title; questions are drawn whole.
 
-    kept         : as `worth` returns it; a measure that never changes has no correlation and is left out
-    permutations : for the p value; 1 saves that work, the interval stays as it is, and every p is 1
+    kept : as `worth` returns it; a measure that never changes has no correlation and is left out
     """
-    options = {"method": "pearson", "groups": kept["id"], "permutations": permutations, "rng": seed}
+    options = {"method": "pearson", "groups": kept["id"], "rng": seed}
     changing = _changing(kept, methods)
     return {title: correlation(kept[column], kept["worth"], **options) for title, column in changing.items()}
 

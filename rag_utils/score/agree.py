@@ -32,10 +32,10 @@ def within(passages: pd.DataFrame, a: str, b: str, **how) -> stats.Correlation:
     """Do two columns order the passages of a question alike? -1 .. 1, whatever the questions' difficulty.
 
     passages : columns question, a and b; rows without one of the two are left out, and questions with one row left
-    how      : resamples, permutations and rng, as in `stats.correlation`
+    how      : resamples and rng, as in `stats.correlation`
     returns  : Correlation; n counts rows. Ranks within each question, ties at their mean, less the question's mean rank, correlated over
                all rows: Spearman's within a question, pooled. A question in which only one of the two tells passages apart counts
-               against it. The interval draws whole questions; p permutes within them
+               against it. Whole questions are drawn
     raises   : ValueError if a column is missing, or nowhere tells two passages of a question apart
     """
     both = _both(passages, a, b)

@@ -187,13 +187,13 @@ def test_rankings_are_of_the_reader_and_its_agent(small, places):
     assert set(lengths) == {"q1", "q2"} and set(lengths.values()) <= {2, 3}
 
 
-def test_every_way_on_hotpotqa_gives_numbers_only(small, places, monkeypatch):
+def test_every_way_on_a_benchmark_gives_numbers_only(small, places, monkeypatch):
     monkeypatch.setattr(benchmarks, "benchmark_passages", lambda name, n, size, *, seed: (ASKED[:n], SHOWN))
     monkeypatch.setattr(numbers, "kept", lambda *_: pytest.fail("not asked for"))
     monkeypatch.setattr(numbers, "shipped_student", lambda: preference.load_student(numbers.WEIGHTS)[0])
     orders = {"size": 4, "prefix": 2, "seed": 0}
     how = {"mode": "fresh", "profiles": PROFILES, "prompt": "read_plain", "orders": orders, "max_new_tokens": 3}
-    rows, facts = numbers.hotpotqa(**how, questions=2)
+    rows, facts = numbers.on_benchmark(**how, dataset="hotpotqa", questions=2)
     text_of("hotpotqa", rows)
     assert "reply" not in rows and facts["questions"] == 2 and facts["source"]
     asked = set(rows["condition"])
@@ -203,8 +203,12 @@ def test_every_way_on_hotpotqa_gives_numbers_only(small, places, monkeypatch):
     assert one.loc["agent fixed calibrated", "distinct"] == one.loc["fixed", "distinct"] > 0
     assert one.loc["agent QG", "order"] == one.loc["QG", "order"] and np.isnan(one.loc["student", "distinct"])
     assert all(sorted(parse(order)) == [0, 1, 2, 3] for order in rows["order"])
-    few, _ = numbers.hotpotqa(**how, questions=2, few=1)
+    few, _ = numbers.on_benchmark(**how, dataset="hotpotqa", questions=2, few=1)
     assert few["order"].tolist() == rows.loc[rows["id"] == "q1", "order"].tolist()
+    only, _ = numbers.on_benchmark(**how, dataset="nq", questions=2, ways=["agent 3N pruned", "student"])
+    expected = rows[rows["condition"].isin(["agent 3N pruned", "student", "cyclic"])]
+    by = ["id", "condition", "run"]
+    pd.testing.assert_frame_equal(*(each.sort_values(by).reset_index(drop=True) for each in (only, expected)), check_dtype=False)
 
 
 def test_a_students_scores_are_those_of_the_weights_and_of_no_others(small, monkeypatch):

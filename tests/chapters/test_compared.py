@@ -108,11 +108,7 @@ def test_correlations_with_the_worth_and_gaps_between_measures():
     found = compared.correlations(kept)
     assert list(found) == ["Entropy", "SePer soft"]  # BLEU never changes
     assert found["SePer soft"].value == pytest.approx(np.corrcoef(kept["seper_soft"], worth)[0, 1])
-    untested = compared.correlations(kept, permutations=1)["SePer soft"]
-    assert untested.p_value == 1 and (untested.low, untested.high) == (
-        found["SePer soft"].low,
-        found["SePer soft"].high,
-    )
+    assert found["SePer soft"].low > 0 and found["SePer soft"].p_value < 0.01
     gaps = compared.gaps(kept)
     difference = found["SePer soft"].value - found["Entropy"].value
     assert list(gaps.index) == ["Entropy"] and gaps["value"].item() == pytest.approx(difference)

@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 from rag_utils import score
 from rag_utils.score.agree import between, first_choice, numbers, within
 
-HOW = {"resamples": 100, "permutations": 99}
+HOW = {"resamples": 100}
 TWO = pd.DataFrame(  # ranks less their mean: a -1 0 1, -0.5 0.5; b 1 0 -1, -0.5 0.5
     {"question": ["p"] * 3 + ["q"] * 2, "a": [1.0, 2, 3, 70, 80], "b": [9.0, 5, 1, 0, 0.5]}
 )
