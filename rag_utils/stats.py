@@ -1,13 +1,13 @@
 """How sure is a number? Intervals, paired comparisons, correlations, and how well an uncertainty ranks the errors.
 
-Rows of one question are not independent. Wherever `groups`, (n,) question ids, is given, the bootstrap draws whole
-questions. `n` of a result always counts rows. An interval and the p beside it are one method, so that p is below 0.05
-where the interval leaves out 0: the paired t test of two means, else the bootstrap, inverted (to within one resample).
+Rows of one question are not independent. Wherever `groups`, (n,) question ids, is given, the bootstrap draws whole questions. `n` of a
+result always counts rows. An interval and the p beside it are one method, so that p is below 0.05 where the interval leaves out 0: the
+paired t test of two means, else the bootstrap, inverted (to within one resample).
 
-The defaults are 2000 resamples, percentile intervals at level 0.95 and seed 0. `rng` is a seed or a numpy Generator;
-the same seed gives the same interval. A resample on which a statistic does not exist (a correlation of constants, an
-AUROC of one class) is left out and counted in `.undefined`. ValueError is raised for NaN, infinity, lists of another
-shape, fewer than 2 rows or questions, and if more than half of the resamples are left out.
+The defaults are 2000 resamples, percentile intervals at level 0.95 and seed 0. `rng` is a seed or a numpy Generator; the same seed gives
+the same interval. A resample on which a statistic does not exist (a correlation of constants, an AUROC of one class) is left out and
+counted in `.undefined`. ValueError is raised for NaN, infinity, lists of another shape, fewer than 2 rows or questions, and if more than
+half of the resamples are left out.
 """
 
 import warnings
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+from scipy import stats
 
 from rag_utils.base import checks
 
@@ -93,11 +93,11 @@ def mean_interval(values, *, groups=None, resamples=RESAMPLES, rng=0):
     """
     values = checks.numbers("values", values, least=2, **SUMMABLE)
     codes = _questions(groups, len(values))
-    estimate = _mean_estimate(values, codes, resamples, rng)
+    draws = [counts @ values / counts.sum(axis=1) for counts in row_counts(codes, resamples=resamples, rng=rng)]
     if values[0] in (0, 1) and (values == values[0]).all():
         trials = codes.max() + 1
         return replace(proportion_interval(int(values[0]) * trials, trials), n=len(values))
-    return estimate
+    return estimate_of(values.mean(), np.concatenate(draws), len(values))
 
 
 def proportion_interval(successes, n):
@@ -177,14 +177,12 @@ def paired_difference(a, b, *, groups=None):
     codes = _questions(groups, checks.same_length(a=a, b=b))
     gaps, units = a - b, int(codes.max()) + 1
     value, sums = float(gaps.mean()), np.bincount(codes, weights=gaps)
-    least = min(1.0, 2.0 ** (1 - int(np.sum(np.abs(sums) > 1e-12 * np.abs(gaps).max()))))  # less is the rounding of equal sums
+    differ = int(np.sum(np.abs(sums) > 1e-12 * np.abs(gaps).max()))  # less is the rounding of equal sums
     apart = sums - value * np.bincount(codes)
     error = float(np.sqrt(units / (units - 1)) * np.linalg.norm(apart)) / len(gaps)
     low, high = value + error * stats.t.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2], units - 1)
-    if least > 1 - LEVEL:
-        low, high = min(low, 0.0), max(high, 0.0)
     p_value = 2 * stats.t.sf(abs(value) / error, units - 1) if error > 1e-12 * np.abs(gaps).max() else 0.0
-    return Difference(value, float(low), float(high), len(gaps), max(least, float(p_value)))
+    return _floored(Difference(value, float(low), float(high), len(gaps), float(p_value)), differ)
 
 
 def unpaired_difference(values, second, *, resamples=RESAMPLES, rng=0):
@@ -192,31 +190,31 @@ def unpaired_difference(values, second, *, resamples=RESAMPLES, rng=0):
 
     values  : (n,) numbers, a row for each question
     second  : (n,) bool or 0/1: whether a row belongs to the mean that is taken off; at least 2 rows on either side
-    returns : Difference; p as in `difference_of`. Where the rows of a side are all equal, resampling knows no spread there: the interval is
-              put together of `mean_interval`'s two, and p is that of a normal distribution with this width
+    returns : Difference; p as in `difference_of`, not below 2 / 2^m with m rows on the smaller side; up to m = 5 the interval reaches 0.
+              Rows are drawn together; a resample without one side is left out. Where a side's rows are all equal, `mean_interval`'s two are
+              joined and p is a normal distribution's, of the width towards 0; a side all equal but not 0 or 1 adds none
     raises  : ValueError if shapes differ, a number is not finite, or a side has fewer than 2 rows
-    source  : Efron and Tibshirani 1993, chapter 8; of a side without spread: Newcombe 1998, method 10
+    source  : Efron and Tibshirani 1993; the joining as in Newcombe 1998, method 10 (there of Wilson's intervals)
 
-    >>> result = unpaired_difference([1, 1, 0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1])
-    >>> print(result, round(result.p_value, 2))
-    0.75 [-0.03, 1.00] 0.06
+    >>> print(unpaired_difference([1, 1, 0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1]))
+    0.75 [-0.03, 1.00]
     """
     values, second = checks.numbers("values", values, least=4, **SUMMABLE), checks.flags("second", second)
     checks.same_length(values=values, second=second)
-    sides = [values[~second], values[second]]
-    if min(map(len, sides)) < 2:
+    sides = values[~second], values[second]
+    if (fewest := min(map(len, sides))) < 2:
         raise ValueError(f"second must leave 2 rows on either side; got {len(sides[0])} and {len(sides[1])}")
     gap = sides[0].mean() - sides[1].mean()
     if all(np.ptp(side) for side in sides):
         blocks = row_counts(np.arange(len(values)), resamples=resamples, rng=rng)
         with np.errstate(invalid="ignore"):  # of a resample without one side
             draws = [counts @ (values * ~second) / (counts @ ~second) - counts @ (values * second) / (counts @ second) for counts in blocks]
-        return difference_of(gap, np.concatenate(draws), len(values))
+        return _floored(difference_of(gap, np.concatenate(draws), len(values)), fewest)
     a, b = (mean_interval(side, resamples=resamples, rng=rng) for side in sides)
     down, up = np.hypot(a.value - a.low, b.high - b.value), np.hypot(a.high - a.value, b.value - b.low)
     width = down if gap > 0 else up
     p_value = 2 * stats.norm.sf(stats.norm.ppf((1 + LEVEL) / 2) * abs(gap) / width) if width else float(gap == 0)
-    return Difference(float(gap), float(gap - down), float(gap + up), len(values), float(p_value))
+    return _floored(Difference(float(gap), float(gap - down), float(gap + up), len(values), float(p_value)), fewest)
 
 
 def holm(p_values, *, of=None):
@@ -247,14 +245,13 @@ def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, rng=0):
 
     x, y    : (n,) numbers, n >= 3, neither constant
     method  : "pearson" | "spearman" | "kendall" (tau-b: pairs in order less reversed, over the root of those untied in x times those in y)
-    returns : Correlation; p as in `difference_of`, but never below 2 / w, of w different ways to pair the values (with groups, to order
-              the questions); where that is above 0.05 the interval reaches 0. With 20 rows or fewer and a column of two values chance
-              passes for a relation in up to 0.13 of cases. A level shared by a question's rows counts; not so in `score.agree.within`
+    returns : Correlation; p as in `difference_of`, not below 2 / 2^m, of m rows (with groups, questions) without the commonest value of x,
+              or of y if fewer; up to m = 5 the interval reaches 0. Little above, or with some ten questions, chance passes in up to 0.14
+              of cases. A level shared by a question's rows counts; not so in `score.agree.within`
     raises  : ValueError also if x or y is constant but for rounding
     source  : Kendall 1945 (tau-b); eRAG, Table 1; Efron and Tibshirani 1993, section 15.4
 
-    >>> result = correlation([1, 2, 3, 4, 5], [1, 3, 2, 5, 4], method="kendall")
-    >>> round(result.value, 4)
+    >>> round(correlation([1, 2, 3, 4, 5], [1, 3, 2, 5, 4], method="kendall").value, 4)
     0.6
     """
     checks.one_of("correlation method", method, _METHODS)
@@ -263,10 +260,7 @@ def correlation(x, y, *, method, groups=None, resamples=RESAMPLES, rng=0):
     test, draw = _METHODS[method]
     draws = [draw(counts, x, y) for counts in row_counts(codes, resamples=resamples, rng=rng)]
     result = difference_of(test(x, y).statistic, np.concatenate(draws), len(x))
-    least = 2 / min(_orders(column) for column in ((x, y) if groups is None else (np.unique(codes),)))
-    if least > 1 - LEVEL:
-        result = replace(result, low=min(result.low, 0.0), high=max(result.high, 0.0))
-    return Correlation(**vars(replace(result, p_value=max(result.p_value, min(1.0, least)))))
+    return Correlation(**vars(_floored(result, min(_differing(column, codes) for column in (x, y)))))
 
 
 def largest_kendall(x, y):
@@ -288,7 +282,7 @@ def correlation_difference(a, b, target, *, method, groups=None, resamples=10_00
     a, b, target : (n,) numbers, n >= 3, none constant
     method       : as in `correlation`
     resamples    : 10,000 unless told, since p cannot be below 2 / (1 + resamples)
-    returns      : Difference, -2 .. 2; p as in `difference_of`; raises as `correlation`
+    returns      : Difference, -2 .. 2; p as in `difference_of`, however few rows tell the values apart; raises as `correlation`
     source       : Efron and Tibshirani 1993, section 15.4
 
     >>> target, noise = np.arange(30), np.random.default_rng(0).normal(size=30)
@@ -375,7 +369,7 @@ def estimate_of(value, draws, n):
 def difference_of(value, draws, n):
     """`estimate_of` a difference, with a two-sided p by inverting the interval: below 0.05 where it leaves out 0.
 
-    p is twice the smaller share of resamples on one side of 0, 2 (1 + count) / (1 + resamples), ties on both sides.
+    p is twice the smaller share of resamples on one side of 0, 2 (1 + count) / (1 + resamples that have a value), ties on both sides.
     """
     estimate = estimate_of(value, draws, n)
     tail = min(np.sum(draws <= 0), np.sum(draws >= 0))
@@ -383,9 +377,18 @@ def difference_of(value, draws, n):
     return Difference(**vars(estimate), p_value=p_value)
 
 
-def _mean_estimate(values, codes, resamples, rng):
-    draws = [counts @ values / counts.sum(axis=1) for counts in row_counts(codes, resamples=resamples, rng=rng)]
-    return estimate_of(values.mean(), np.concatenate(draws), len(values))
+def _floored(result, m):
+    """With no p below 2 / 2^m, what m questions that agree in sign allow; where that is above 0.05, the interval reaches 0."""
+    least = min(1.0, 2.0 ** (1 - m))
+    reach = {"low": min(result.low, 0.0), "high": max(result.high, 0.0)} if least > 1 - LEVEL else {}
+    return replace(result, p_value=max(result.p_value, least), **reach)
+
+
+def _differing(values, codes):
+    """How many questions do not hold the commonest value; one whose rows differ counts as a value of its own."""
+    ends = pd.Series(values).groupby(codes).agg(["min", "max"])
+    level = ends["min"].where(ends["min"] == ends["max"])  # NaN, which is not counted, where the rows differ
+    return len(ends) - max([1, *level.value_counts()])
 
 
 def _blocks(total, width):
@@ -417,12 +420,6 @@ _METHODS = {  # scipy's value and test, and the draws
     "spearman": (stats.spearmanr, lambda counts, x, y: _pearson_draws(counts, _ranks(counts, x), _ranks(counts, y))),
     "kendall": (stats.kendalltau, _kendall_draws),
 }
-
-
-def _orders(values):
-    """How many different orders the values have: n! over the factorial of each tie."""
-    ties = np.unique(values, return_counts=True)[1]
-    return float(np.exp(min(500.0, special.gammaln(len(values) + 1) - special.gammaln(ties + 1).sum())))
 
 
 def _ratio(over, under):

@@ -152,7 +152,7 @@ def sides(table: pd.DataFrame, thresholds: Sequence[float], *, score: str = "exa
         if len(cells) == 2:
             cells["difference"] = unpaired_difference(values, uncertain, **how)
         parts += [{"threshold": threshold, "side": side} | vars(cell) for side, cell in cells.items()]
-    return pd.DataFrame(parts).drop(columns="undefined")
+    return pd.DataFrame(parts).reindex(columns=["threshold", "side", "value", "low", "high", "n", "p_value"])
 
 
 class Setup:

@@ -56,7 +56,7 @@ def taus(corpus, retriever=BM25, k=5, *, labelled=None, shown=None, labels_of=by
 
     shown : a slice of the list
     """
-    depth, how = labelled or k, {"method": method, "resamples": 40, "permutations": 40}
+    depth, how = labelled or k, {"method": method, "resamples": 40}
     lists = [question["lists"][retriever] for question in corpus]
     values = [
         measured(tuple(labels_of(*each)), depth) for each in zip(corpus, [own[:depth] for own in lists], strict=True)

@@ -35,7 +35,7 @@ def within(passages: pd.DataFrame, a: str, b: str, **how) -> stats.Correlation:
     how      : resamples and rng, as in `stats.correlation`
     returns  : Correlation; n counts rows. Ranks within each question, ties at their mean, less the question's mean rank, correlated over
                all rows: Spearman's within a question, pooled. A question in which only one of the two tells passages apart counts
-               against it. Whole questions are drawn
+               against it. Interval and p draw whole questions
     raises   : ValueError if a column is missing, or nowhere tells two passages of a question apart
     """
     both = _both(passages, a, b)
@@ -63,7 +63,8 @@ def between(passages: pd.DataFrame, a: str, b: str, *, given: str | None = None,
 def agreement(passages: pd.DataFrame, columns: Sequence[str], **how) -> pd.DataFrame:
     """`within` for each pair of at least two columns, in the order given.
 
-    returns : columns a, b, value, low, high, n (rows), questions (in which both tell passages apart), p_value, p_holm (for all pairs)
+    returns : columns a, b, value, low, high, n (rows), questions (in which both tell passages apart), p_value, p_holm (for all
+              pairs; not below 2 pairs / (1 + resamples))
     """
     columns, rows = checks.distinct("columns", checks.texts("columns", columns, least=2)), []
     for a, b in combinations(columns, 2):

@@ -384,27 +384,39 @@ def test_kendall_by_hand():
     assert correlation([1, 1, 2], [1, 2, 3], method="kendall").value == pytest.approx(2 / np.sqrt(6))
 
 
-def test_no_p_is_below_what_the_number_of_pairings_allows():
-    for method in METHODS:
-        three = correlation([1, 2, 3], [1, 2, 3], method=method)  # 6 pairings; every resample has a correlation of 1
-        assert three.p_value == pytest.approx(2 / 6) and three.low == 0
-        odd = correlation([0, 0, 0, 0, 0, 0, 0, 1], range(8), method=method)  # 8 places for the odd one
-        assert odd.p_value == pytest.approx(2 / 8) and odd.low <= 0
-        five = correlation([1, 2, 3, 4, 5], [1, 2, 3, 4, 5], method=method)  # 120
-        assert five.p_value == pytest.approx(2 / 120) and five.low == pytest.approx(1)
-        rows = np.repeat(np.arange(4.0), 3)
-        four = correlation(rows, rows + np.tile([0, 0.1, 0.2], 4), method=method, groups=rows.astype(int))  # 4 questions: 24 orders
-        assert four.p_value == pytest.approx(2 / 24) and four.low == 0
+@each("method", METHODS)
+def test_no_p_of_a_correlation_is_below_what_so_few_questions_allow(method):
+    three, turned = (correlation([1, 2, 3], y, method=method) for y in ([1, 2, 3], [3, 2, 1]))
+    assert three.p_value == turned.p_value == 2 / 2**2  # two rows without the commonest value
+    assert (three.low, three.high) == pytest.approx((0, 1)) and (turned.low, turned.high) == pytest.approx((-1, 0))
+    for n in (8, 40, 200):  # one odd row of so many, in x or in y, with rows that are questions or stand in one
+        odd, other = np.arange(n) == n - 1, np.arange(n)
+        for x, y in ((odd, other), (other, odd)):
+            for groups in (None, np.arange(n)):
+                result = correlation(x, y, method=method, groups=groups)
+                assert result.p_value == 1 and result.low == 0 and result.undefined > 0
+        again = correlation(np.repeat(odd, 3), np.repeat(other, 3), method=method, groups=np.repeat(other, 3))
+        assert again.p_value == 1 and again.low == 0
+    six = correlation(np.r_[np.ones(6), np.zeros(54)], np.r_[np.full(6, 100.0), np.arange(54)], method=method)
+    assert six.p_value == 2 / 2**6 and six.low > 0
+    seven = correlation(np.arange(7), np.arange(7), method=method)
+    assert seven.p_value == 2 / 2**6 and seven.low == pytest.approx(1)
+
+
+def test_a_question_whose_rows_differ_counts_as_one():
+    x = np.r_[np.zeros(40), 0, 1.0]
+    assert stats._differing(x, np.repeat(np.arange(21), 2)) == 1 == stats._differing(x, np.arange(42))
+    assert stats._differing([1, 2, 1, 2, 1, 2], np.repeat(np.arange(3), 2)) == 2
 
 
 @each("method", METHODS)
 def test_correlation_equals_scipy(method):
     rng = np.random.default_rng(9)
     x = rng.normal(size=80)
-    y = np.round(x + 2 * rng.normal(size=80))
+    y = np.round(x + 6 * rng.normal(size=80))
     ours, theirs = correlation(x, y, method=method), METHODS[method](x, y)
     assert ours.value == pytest.approx(theirs.statistic)
-    assert ours.p_value == pytest.approx(theirs.pvalue, abs=0.02)
+    assert ours.p_value == pytest.approx(theirs.pvalue, abs=0.06) and 0.05 < theirs.pvalue < 0.9
     assert ours.n == 80 and ours.undefined == 0
 
 
@@ -444,10 +456,16 @@ def test_unpaired_difference_of_a_side_without_spread_keeps_a_width():
     values, second = np.r_[[1.0] * 6 + [0.0] * 4, [0.0] * 8], np.r_[[False] * 10, [True] * 8]
     gap, none = unpaired_difference(values, second), proportion_interval(0, 8)
     assert gap.value == 0.6 and gap.low < 0.6 - none.high + 1e-12 and gap.p_value < 0.05 < gap.low + 0.05
+    turned = unpaired_difference(values, ~second)
+    assert (turned.value, turned.low, turned.high) == pytest.approx((-gap.value, -gap.high, -gap.low)) and turned.p_value == gap.p_value
     few = unpaired_difference(np.r_[1.0, 0, 0, 0, 0], [0, 0, 1, 1, 1])
-    assert few.low < 0 and few.p_value > 0.05
+    assert few.low < 0 and few.p_value >= 2 / 2**2
     level = unpaired_difference([2.0, 2, 2, 2], [0, 0, 1, 1])
     assert (level.value, level.low, level.high, level.p_value) == (0, 0, 0, 1)
+    apart = unpaired_difference([2.0, 2, 3, 3], [0, 0, 1, 1])
+    assert (apart.value, apart.low, apart.high, apart.p_value) == (-1, -1, 0, 2 / 2**2)
+    two = unpaired_difference(np.r_[[0.9, 1.0], np.arange(18) / 100], np.arange(20) > 1)
+    assert two.undefined > 0 and two.low == 0 and two.p_value == 2 / 2**2
 
 
 def test_correlation_difference_of_a_measure_with_itself_is_nothing():
@@ -509,12 +527,25 @@ def test_p_and_interval_of_a_correlation_say_the_same(method, questions):
 
 
 @each("method", METHODS)
-@each("drawn", ["normal", "skewed", "two-valued"])
-def test_chance_is_taken_for_a_relation_as_often_as_p_says(method, drawn):
+@each(("n", "drawn"), [(30, "normal"), (30, "skewed"), (30, "two-valued"), (60, "two odd"), (200, "three odd")])
+def test_chance_is_taken_for_a_relation_as_often_as_p_says(method, n, drawn):
     rng = np.random.default_rng(15)
-    draw = {"normal": rng.normal, "skewed": lambda size: rng.exponential(size=size) ** 2, "two-valued": lambda size: rng.random(size) < 0.3}
-    told = [correlation(rng.normal(size=30), 1.0 * draw[drawn](size=30), method=method, resamples=200, rng=rng) for _ in range(300)]
-    assert 0.015 <= np.mean([result.p_value <= 0.05 for result in told]) <= 0.095
+    draw = {
+        "normal": lambda: rng.normal(size=n),
+        "skewed": lambda: rng.exponential(size=n) ** 2,
+        "two-valued": lambda: 1.0 * (rng.random(n) < 0.3),
+        "two odd": lambda: 1.0 * (np.arange(n) < 2),
+        "three odd": lambda: 1.0 * (np.arange(n) < 3),
+    }[drawn]
+    told = [correlation(rng.normal(size=n), draw(), method=method, resamples=200, rng=rng).p_value <= 0.05 for _ in range(200)]
+    assert (0 if "odd" in drawn else 0.01) <= np.mean(told) <= 0.1
+
+
+@each("sizes", [(4, 4), (2, 58), (20, 30)])
+def test_chance_is_taken_for_a_difference_as_often_as_p_says(sizes):
+    rng, second = np.random.default_rng(16), np.repeat([False, True], sizes)
+    told = [unpaired_difference(rng.normal(size=sum(sizes)), second, resamples=200, rng=rng).p_value <= 0.05 for _ in range(300)]
+    assert np.mean(told) <= 0.1
 
 
 @each(("method", "true"), [("pearson", 0.6), ("kendall", 2 / np.pi * np.arcsin(0.6))])
@@ -534,7 +565,7 @@ def test_constant_resamples_are_left_out_and_counted():
     for method in METHODS:
         result = correlation(x, y, method=method)
         assert result.undefined / 2000 == pytest.approx((7 / 8) ** 8, abs=0.04)
-        assert 0 == result.low <= result.high <= 1 and result.p_value == pytest.approx(2 / 8)
+        assert 0 == result.low <= result.high <= 1 and result.p_value == 1
 
 
 def test_too_many_constant_resamples_raise():
