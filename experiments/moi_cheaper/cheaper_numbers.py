@@ -146,17 +146,17 @@ def rankings(*, mode, profiles, prompt, size, prefix, temperature, seed) -> tupl
     positions = teaching(mode=mode, profiles=profiles, prompt=prompt, size=size, prefix=prefix, seed=seed)[1]
     sets, _ = test_orders(size=size, prefix=prefix, temperature=temperature, seed=seed)
     readers = {who: asking.reader(profile, mode, CHAPTER) for who, profile in profiles.items()}
-    rows = _ranked(readers, parts["test"], shown, sets, positions, prompts.load(prompt), size, seed)
+    rows = _ranked(readers, parts["test"], shown, sets, positions, prompts.load(prompt), {"size": size, "seed": seed})
     return rows[rows["condition"] != "agent fixed"].reset_index(drop=True), asking.facts(**readers)
 
 
-def _ranked(readers, questions, shown, sets, positions, prompt, size, seed, ways=None) -> pd.DataFrame:
+def _ranked(readers, questions, shown, sets, positions, prompt, orders, ways=None) -> pd.DataFrame:
     parts, of_agent = [pd.DataFrame()], {name: sets[name] for name in (PRUNED, SHORT, ALONE)}
     for who, own, before in (("reader", sets, ""), ("agent", of_agent, "agent ")):
         used = own if ways is None else {WAYS[way][0] for way in WAYS if before + way in ways}
         if used:
             rows = measure.saliencies(readers[who], questions, shown, {name: own[name] for name in used}, prompt=prompt, prior=False)
-            rows = each_way(rows, positions[who], size=size, seed=seed)
+            rows = each_way(rows, positions[who], size=orders["size"], seed=orders["seed"])
             parts.append(rows.assign(condition=before + rows["condition"]))
     return pd.concat(parts, ignore_index=True)
 
@@ -178,23 +178,21 @@ def shipped_student():
     return load_student(WEIGHTS, kept(CHAPTER, "student").facts["files"][WEIGHTS.name])[0]
 
 
-def on_benchmark(
-    *, mode, profiles, prompt, dataset, questions, orders, max_new_tokens, ways=None, few=None
-) -> tuple[pd.DataFrame, dict]:
+def on_benchmark(*, mode, profiles, prompt, sample, orders, max_new_tokens, few=None) -> tuple[pd.DataFrame, dict]:
     """Ways on a benchmark: rankings, what they cost, and the reader's answers; none of variable length, as BM25's scale is another.
 
+    sample  : {"dataset", "questions" (how many), "ways" (those asked beside the average order; all if None)}
     orders  : {"size", "prefix", "seed"}
-    ways    : those asked beside the average order; all if None
     returns : columns id, condition, run, order, gold, the answer's scores, unparsable, identified, calls, tokens, distinct
     """
-    size, seed, template = orders["size"], orders["seed"], prompts.load(prompt)
+    size, seed, ways, template = orders["size"], orders["seed"], sample["ways"], prompts.load(prompt)
     positions = teaching(mode="replay" if few else mode, profiles=profiles, prompt=prompt, **orders)[1]
     readers = {who: asking.reader(profile, mode) for who, profile in profiles.items()}
-    every, shown = benchmarks.benchmark_passages(dataset, questions, size, seed=seed)
+    every, shown = benchmarks.benchmark_passages(sample["dataset"], sample["questions"], size, seed=seed)
     asked = every[:few]
     sets = proposed([question.id for question in asked], size, prefix=orders["prefix"], seed=seed)
     scores = passage_scores(vectors(retrieve.encoder(), asked, shown), shipped_student())
-    by_reader = _ranked(readers, asked, shown, sets, positions, template, size, seed, ways)
+    by_reader = _ranked(readers, asked, shown, sets, positions, template, orders, ways)
     rows = pd.concat([by_reader, by_score(scores)], ignore_index=True)
     ranked = {way: measure.ranked(part) for way, part in rows.groupby("condition", sort=False)}
     ranked |= {"retriever": {question.id: [list(range(size))] for question in asked}, CYCLIC: sets[CYCLIC]}
@@ -203,7 +201,7 @@ def on_benchmark(
     said = said.drop(columns="reply").merge(rows.drop(columns="order"), on=["id", "condition"], how="left")
     price = tokens_read(readers["reader"], asked, shown, sets, prompt=template).rename(columns={"condition": "set"})
     said = said.assign(set=said["condition"].map(set_of)).merge(price, on=["id", "set"], how="left")
-    return said.drop(columns="set"), asking.facts(**readers) | {"questions": len(asked), **benchmarks.source(dataset)}
+    return said.drop(columns="set"), asking.facts(**readers) | {"questions": len(asked), **benchmarks.source(sample["dataset"])}
 
 
 def verdicts() -> pd.DataFrame:

@@ -193,7 +193,8 @@ def test_every_way_on_a_benchmark_gives_numbers_only(small, places, monkeypatch)
     monkeypatch.setattr(numbers, "shipped_student", lambda: preference.load_student(numbers.WEIGHTS)[0])
     orders = {"size": 4, "prefix": 2, "seed": 0}
     how = {"mode": "fresh", "profiles": PROFILES, "prompt": "read_plain", "orders": orders, "max_new_tokens": 3}
-    rows, facts = numbers.on_benchmark(**how, dataset="hotpotqa", questions=2)
+    sample = {"dataset": "hotpotqa", "questions": 2, "ways": None}
+    rows, facts = numbers.on_benchmark(**how, sample=sample)
     text_of("hotpotqa", rows)
     assert "reply" not in rows and facts["questions"] == 2 and facts["source"]
     asked = set(rows["condition"])
@@ -203,9 +204,9 @@ def test_every_way_on_a_benchmark_gives_numbers_only(small, places, monkeypatch)
     assert one.loc["agent fixed calibrated", "distinct"] == one.loc["fixed", "distinct"] > 0
     assert one.loc["agent QG", "order"] == one.loc["QG", "order"] and np.isnan(one.loc["student", "distinct"])
     assert all(sorted(parse(order)) == [0, 1, 2, 3] for order in rows["order"])
-    few, _ = numbers.on_benchmark(**how, dataset="hotpotqa", questions=2, few=1)
+    few, _ = numbers.on_benchmark(**how, sample=sample, few=1)
     assert few["order"].tolist() == rows.loc[rows["id"] == "q1", "order"].tolist()
-    only, _ = numbers.on_benchmark(**how, dataset="nq", questions=2, ways=["agent 3N pruned", "student"])
+    only, _ = numbers.on_benchmark(**how, sample=sample | {"ways": ["agent 3N pruned", "student"]})
     expected = rows[rows["condition"].isin(["agent 3N pruned", "student", "cyclic"])]
     by = ["id", "condition", "run"]
     pd.testing.assert_frame_equal(*(each.sort_values(by).reset_index(drop=True) for each in (only, expected)), check_dtype=False)

@@ -97,7 +97,7 @@ THREE, FOUR, SIX = "record/03_erag_kendall", "record/04_dense_thresholds", "reco
 BORROWED = [  # a page, its words on what another page has, that page, how it prints the number, and what is taken from it
     ("09_five_lenses", r"in chapter 3 of ten: (0\.\d\d)", THREE, r"BM25 .*\n +provenance +(0\.\d+) \[.*", 0.0),
     ("09_five_lenses", r"all other words: (0\.\d\d)", FOUR, r"companion edits +240 +\S+ +(0\.\d\d) \[", 0.5),
-    ("04_dense_thresholds", r"not settled \(p = (0\.\d+), corr", FOUR, r"NQ +\S+ \[.*?\], 100 +(0\.\d+) +undecided", 0.0),
+    ("04_dense_thresholds", r"by a hair with 100 questions \(p = (0\.\d+), corr", FOUR, r"NQ +\S+ \[.*?\], 100 +(0\.\d+) +same dir", 0.0),
     ("06_ecorag_ablations", r"kept and read, there (a twenty-second)", SIX, r"(one in 22)\n", None),
     ("10_costs", r"a hundred and (a twenty-second) there", SIX, r"(one in 22)\n", None),
     ("13_your_own_run", r"shows in the answers \(−(0\.\d+) ", THREE, r"the reader, all documents right +-(0\.\d+) \[", 0.0),
