@@ -468,6 +468,15 @@ def test_unpaired_difference_of_a_side_without_spread_keeps_a_width():
     assert two.undefined > 0 and two.low == 0 and two.p_value == 2 / 2**2
 
 
+def test_correlation_difference_claims_nothing_from_few_right_answers():
+    rng = np.random.default_rng(22)
+    noise, better, few = rng.normal(size=40), np.arange(40.0), (np.arange(40) > 37).astype(float)
+    by_two = correlation_difference(better, noise, few, method="kendall", resamples=200)
+    assert by_two.p_value == 2 / 2**2 and by_two.low == 0
+    many = correlation_difference(better, few, np.arange(40) > 19, method="kendall", resamples=200)
+    assert many.p_value < 0.05 < many.low, "a measure of few values may be beaten by one of many"
+
+
 def test_correlation_difference_of_a_measure_with_itself_is_nothing():
     rng = np.random.default_rng(21)
     x, target = rng.normal(size=(2, 30))
