@@ -19,7 +19,7 @@ from rag_utils.base.cache import ROOT
 PUBLISHED = ROOT / "data" / "published"
 TABLE_COLUMNS = ("metric", "value", "source", "note")  # and whatever names the row: evaluator, dataset, system, ...
 ITEM_COLUMNS = ("item", "part", "caption", "status", "reason", "where")
-STATUSES = ("measured here", "later chapter", "not run here")
+STATUSES = ("measured here", "not run here")
 VERDICTS = ("reproduced", "same direction", "undecided", "contradicted", "differs", "not testable here", "not run here")
 COLUMNS = ("value [low, high]", "n", "unparsed", "published", "verdict", "why")
 
