@@ -12,18 +12,20 @@ from rag_utils import moi, prompts
 from rag_utils.measures import moi as measure
 from rag_utils.measures.moi import ALONE, CYCLIC, FULL, PRUNED
 
-# name -> orders, how `moi.saliency` forms their scores, sign. "printed" is eqs. 3 and 4 to the letter
-FITS = {"printed": (FULL, {"prior": True, "form": "probability"}, "free"), "logarithm": (FULL, {"prior": True}, "free")}
-FITS |= {"falling": (FULL, {"prior": True}, "decreasing position"), "pointwise": (FULL, {"prior": True}, "pointwise prior")}
-FITS |= {"pruned": (PRUNED, {}, "free"), "pruned prior": (PRUNED, {"prior": True}, "free")}
+# name -> orders, how `moi.saliency` forms their scores, sign. "printed" is eqs. 3 and 4 to the letter, "again" with other starts
+LETTER, LOG, FORCED, ROUGH = {"prior": True, "form": "probability"}, {"prior": True}, "decreasing position", "pointwise prior"
+FITS = {"printed": (FULL, LETTER, "free"), "logarithm": (FULL, LOG, "free"), "falling": (FULL, LOG, FORCED)}
+FITS |= {"pointwise": (FULL, LOG, ROUGH), "pruned": (PRUNED, {}, "free"), "pruned prior": (PRUNED, LOG, "free")}
+CONVENTIONS = {"printed falling": (FULL, LETTER, FORCED), "printed pointwise": (FULL, LETTER, ROUGH)}
+CONVENTIONS |= {"printed again": (FULL, LETTER, "free")}
 
 
-def answers(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens, few=None):
+def answers(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens, conventions, few=None):
     """Rows of `measures.moi.answered` without the reply: of each of FITS, two of them "turned" too, "even" and "cyclic".
 
     dataset, questions : as in `position_numbers.orders_read`; orders: {"size", "prefix", "seed"}
-    even       : pruned orders, every coefficient 1 / prefix
-    identified : 1 if nothing else fits as well; of what is no fit 0
+    conventions : whether to answer to CONVENTIONS too; even: pruned orders, every coefficient 1 / prefix
+    identified  : 1 if nothing else fits as well; of what is no fit 0
     """
     reader, template, size, prefix = asking.reader(profile, mode), prompts.load(prompt), orders["size"], orders["prefix"]
     asked, shown = shown_of(dataset, questions, orders, few)
@@ -31,11 +33,11 @@ def answers(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens
     sets = measure.propose(ids, size, {ALONE: 1, PRUNED: prefix, FULL: size}, drawn=3 * size, seed=orders["seed"])
     read = measure.saliencies(reader, asked, shown, sets, prompt=template)
     alone, ways, settled = measure.problems(read, ALONE), {CYCLIC: dict.fromkeys(ids, moi.cyclic_orders(size))}, {}
-    for way, (of, form, sign) in FITS.items():
-        ways[way] = {}
+    for way, (of, form, sign) in (FITS | CONVENTIONS if conventions else FITS).items():
+        ways[way], rng = {}, orders["seed"] + way.endswith("again")
         for name, (each, scores) in measure.problems(read, of, **form).items():
-            rough = alone[name][1] if sign == "pointwise prior" else None
-            fit = moi.fit(each, scores, size, sign=sign, pointwise=rough, starts=4, rng=orders["seed"])
+            rough = alone[name][1] if sign == ROUGH else None
+            fit = moi.fit(each, scores, size, sign=sign, pointwise=rough, starts=4, rng=rng)
             ways[way][name], settled[way, name] = [moi.rerank(fit.utility).tolist()], int(fit.identified)
     ways |= {f"{way} turned": reversed_orders(ways[way]) for way in ("printed", "logarithm")}
     ways["even"] = measure.ranked(measure.calibrated(read, PRUNED, {prefix: np.full(prefix, 1 / prefix)}, size=size))

@@ -22,11 +22,12 @@ from rag_utils.prompts import Prompt
 def wandering(
     reader: LanguageModel, questions: Sequence[Question], shown: measure.Shown, *, prompt: Prompt, max_new_tokens: int = 24
 ) -> pd.DataFrame:
-    """The reader's reply and the probability of the answer with the good passage in each place of its context.
+    """The reader's reply and how likely answer and question are with the good passage in each place of the context.
 
     shown   : question id -> the N passages it is asked with; questions of which not exactly one is a gold passage are left out
-    returns : rows as of `measures.moi.answered`, condition "cyclic", N for each question, and probability, 0 to 1: that of the first gold
-              answer, as it is written, right after the prompt
+    returns : rows as of `measures.moi.answered`, condition "cyclic", N for each question; probability, 0 to 1: that of the first gold
+              answer, as it is written, right after the prompt; and query, nats: the log-likelihood of the question after the passages, as
+              of `measures.moi.saliencies`
     raises  : ValueError if no question is left
     source  : ours, beside MoI, Fig. 6, whose places are worth what they do for the question's likelihood
     """
@@ -35,12 +36,14 @@ def wandering(
         raise ValueError(f"wanted questions with exactly one gold passage among those shown, got none of {len(questions)}")
     turns = {each.id: moi.cyclic_orders(len(shown[each.id])) for each in single}
     rows = measure.answered(reader, single, shown, {measure.CYCLIC: turns}, prompt=prompt, max_new_tokens=max_new_tokens)
-    of, texts = {each.id: each for each in single}, []
+    of, answer, question = {each.id: each for each in single}, [], []
     for name, order in zip(rows["id"], rows["order"], strict=True):
-        documents = [shown[name][number].text for number in measure.parse(order)]
-        texts.append(prompt.fill(question=of[name].text, documents=documents))
-    nats = reader.log_likelihood(texts, [f" {of[name].answers[0]}" for name in rows["id"]])
-    return rows.assign(probability=[float(np.exp(each.sum())) for each in nats])
+        each, passages = of[name], [shown[name][number] for number in measure.parse(order)]
+        answer.append((prompt.fill(question=each.text, documents=[p.text for p in passages]), f" {each.answers[0]}"))
+        question.append((measure.question_context(prompt, passages), f" {each.text}"))
+    both = map(list, zip(*answer, *question, strict=True))  # in one call, since they begin alike
+    nats = [float(each.sum()) for each in reader.log_likelihood(*both)]
+    return rows.assign(probability=np.exp(nats[: len(rows)]), query=nats[len(rows) :])
 
 
 def by_place(said: pd.DataFrame, metric: str, **again) -> pd.DataFrame:

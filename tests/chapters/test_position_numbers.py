@@ -233,7 +233,8 @@ def test_first_tokens_and_their_distances(reader):
 
 def test_as_printed_is_answered_beside_its_reverse_and_the_settled_fits(reader, keys):
     orders = {"size": 3, "prefix": 2, "seed": 0}
-    rows, facts = printed.answers(**keys | {"dataset": "kv_retrieval", "orders": orders})
+    how = keys | {"dataset": "kv_retrieval", "orders": orders, "conventions": False}
+    rows, facts = printed.answers(**how)
     ways = {*printed.FITS, "printed turned", "logarithm turned", "even", "cyclic"}
     assert set(rows["condition"]) == ways and facts["questions"] == 3
     text_of("printed", rows)
@@ -243,6 +244,10 @@ def test_as_printed_is_answered_beside_its_reverse_and_the_settled_fits(reader, 
     settled = rows.groupby("condition")["identified"].sum()
     full = [way for way, (of, _, _) in printed.FITS.items() if of == "full"]
     assert not settled[full].any()  # full orders never settle it
-    part, _ = printed.answers(**keys | {"dataset": "kv_retrieval", "orders": orders}, few=1)
+    more, _ = printed.answers(**how | {"conventions": True})
+    of = more["condition"].isin(printed.CONVENTIONS)
+    assert set(more["condition"][of]) == {*printed.CONVENTIONS} and not more["identified"][of].any()
+    pd.testing.assert_frame_equal(more[~of].reset_index(drop=True), rows, atol=1e-4)
+    part, _ = printed.answers(**how, few=1)
     whole = rows[rows["id"] == part["id"].iloc[0]].reset_index(drop=True)
     pd.testing.assert_frame_equal(part, whole, atol=1e-4)

@@ -21,7 +21,7 @@ def asked(*gold):
 
 
 class First(Finder):
-    """Says the text of the first passage; finds an answer as likely as its place is early."""
+    """Says the text of the first passage; finds an answer as likely as its place is early, a question by the place of "salt"."""
 
     def generate(self, prompts, **options):
         words = [prompt.split()[1] for prompt in prompts]
@@ -29,7 +29,9 @@ class First(Finder):
 
     def log_likelihood(self, contexts, continuations):
         self.scored += continuations
-        return [np.log([1 / context.split().index(word.strip()), 0.5]) for context, word in zip(contexts, continuations, strict=True)]
+        places = [context.split().index("salt") for context in contexts]
+        both = zip(places, continuations, strict=True)
+        return [-np.array([place, 0.5]) if "?" in word else np.log([1 / place, 0.5]) for place, word in both]
 
 
 def test_the_good_passage_stands_in_every_place_once():
@@ -40,7 +42,9 @@ def test_the_good_passage_stands_in_every_place_once():
     assert rows["exact_match"].to_dict() == {"0-1-2": 0, "1-2-0": 1, "2-0-1": 0}
     # the word "salt" is the second, fourth or sixth of the prompt, its index 1, 3 or 5, and the end of it has probability 1/2
     assert rows["probability"].to_dict() == pytest.approx({"0-1-2": 1 / 6, "1-2-0": 1 / 2, "2-0-1": 1 / 10})
-    assert set(reader.scored) == {" salt"}
+    # the question is asked for after the passages alone: minus 1, 3 or 5, and a second token of -0.5
+    assert rows["query"].to_dict() == pytest.approx({"0-1-2": -3.5, "1-2-0": -1.5, "2-0-1": -5.5})
+    assert reader.scored == [" salt"] * 6 + [" which?"] * 6  # in one call
     means = by_place(every, "probability", resamples=50)
     assert means["value"].tolist() == pytest.approx([1 / 2, 1 / 6, 1 / 10])
 
