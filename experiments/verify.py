@@ -52,7 +52,7 @@ def differences(computed: pd.DataFrame, kept: Kept, *, few: bool) -> list[str]:
     """A sentence for each row that is not the one that is kept, or that only one of both has.
 
     few : the rows are those of a few questions, computed by a model; otherwise all, equal in four digits and nearly the fifth. Of a fit
-          that says that it is not "identified" the order is one of several, and the processor's rounding decides which
+          that says that it is not "identified" the order is one of several: the processor's rounding decides which, and with it the answer
     """
     if {*computed} != {*kept.rows}:  # their order is that of settings, which JSON sorts
         return [f"the columns are {list(computed)}, kept are {list(kept.rows)}"] * len(computed)
@@ -65,8 +65,9 @@ def differences(computed: pd.DataFrame, kept: Kept, *, few: bool) -> list[str]:
     wrong += [f"{at} is not computed" for at, row in theirs.items() if at not in ours and (not few or row["id"] in ids)]
     for place, row in ours.items():
         other = theirs.get(place, row)
-        unsettled = {"order", "right", "opposite"} if row.get("identified") == other.get("identified") == 0 else set()
-        apart = [name for name in row if name not in unsettled and not _same(row[name], other[name], few, name)]
+        unsettled = row.get("identified") == other.get("identified") == 0
+        free = ({*row} if row.get("order") != other.get("order") else {"right", "opposite"}) if unsettled else set()
+        apart = [name for name in row if name not in free and not _same(row[name], other[name], few, name)]
         if apart:
             wrong.append(f"{place}: " + ", ".join(f"{name} is {row[name]}, kept is {other[name]}" for name in apart))
     return wrong

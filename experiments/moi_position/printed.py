@@ -13,11 +13,10 @@ from rag_utils.measures import moi as measure
 from rag_utils.measures.moi import ALONE, CYCLIC, FULL, PRUNED
 
 # name -> orders, how `moi.saliency` forms their scores, sign. "printed" is eqs. 3 and 4 to the letter, "again" with other starts
-LETTER, LOG, FORCED, ROUGH = {"prior": True, "form": "probability"}, {"prior": True}, "decreasing position", "pointwise prior"
-FITS = {"printed": (FULL, LETTER, "free"), "logarithm": (FULL, LOG, "free"), "falling": (FULL, LOG, FORCED)}
+RAW, LOG, FORCED, ROUGH = {"prior": True, "form": "probability"}, {"prior": True}, "decreasing position", "pointwise prior"
+FITS = {"printed": (FULL, RAW, "free"), "logarithm": (FULL, LOG, "free"), "falling": (FULL, LOG, FORCED)}
 FITS |= {"pointwise": (FULL, LOG, ROUGH), "pruned": (PRUNED, {}, "free"), "pruned prior": (PRUNED, LOG, "free")}
-CONVENTIONS = {"printed falling": (FULL, LETTER, FORCED), "printed pointwise": (FULL, LETTER, ROUGH)}
-CONVENTIONS |= {"printed again": (FULL, LETTER, "free")}
+CONVENTIONS = {"printed falling": (FULL, RAW, FORCED), "printed pointwise": (FULL, RAW, ROUGH), "printed again": (FULL, RAW, "free")}
 
 
 def answers(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens, conventions, few=None):

@@ -112,6 +112,17 @@ def test_the_fifth_digit_may_be_rounded_otherwise_and_the_fourth_not():
     assert not verify._same(-0.5826, -0.5824, few=False, column="nats")
 
 
+def test_of_an_unsettled_fit_the_order_is_free_and_its_answer_with_it_and_nothing_else():
+    kept = {"id": "q1", "condition": "printed again", "order": "0-1-2", "gold": 1.0, "exact_match": 1, "identified": 0}
+    for change, same in (
+        ({"order": "2-1-0", "gold": 0.5, "exact_match": 0}, True),
+        ({"exact_match": 0}, False),  # the same order has the same answer
+        ({"order": "2-1-0", "identified": 1}, False),
+    ):
+        computed, stored = pd.DataFrame([kept | change]), Kept(pd.DataFrame([kept]), "experiments.tried:recorded", {}, {})
+        assert (verify.differences(computed, stored, few=True) == []) is same, change
+
+
 def test_a_changed_function_is_found(house):
     keep(recorded(mode="replay", questions=6))
     house.recorded = lambda *, mode, questions: recorded(mode=mode, questions=questions).assign(tokens=0)
