@@ -19,12 +19,12 @@ FITS |= {"pointwise": (FULL, LOG, ROUGH), "pruned": (PRUNED, {}, "free"), "prune
 CONVENTIONS = {"printed falling": (FULL, RAW, FORCED), "printed pointwise": (FULL, RAW, ROUGH), "printed again": (FULL, RAW, "free")}
 
 
-def answers(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens, conventions, few=None):
+def answers(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens, few=None):
     """Rows of `measures.moi.answered` without the reply: of each of FITS, two of them "turned" too, "even" and "cyclic".
 
-    dataset, questions : as in `position_numbers.orders_read`; orders: {"size", "prefix", "seed"}
-    conventions : whether to answer to CONVENTIONS too; even: pruned orders, every coefficient 1 / prefix
-    identified  : 1 if nothing else fits as well; of what is no fit 0
+    dataset, questions : as in `orders_read`; orders: {"size", "prefix", "seed", "conventions": whether CONVENTIONS are answered too}
+    even       : pruned orders, every coefficient 1 / prefix
+    identified : 1 if nothing else fits as well; of what is no fit 0
     """
     reader, template, size, prefix = asking.reader(profile, mode), prompts.load(prompt), orders["size"], orders["prefix"]
     asked, shown = shown_of(dataset, questions, orders, few)
@@ -32,7 +32,7 @@ def answers(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens
     sets = measure.propose(ids, size, {ALONE: 1, PRUNED: prefix, FULL: size}, drawn=3 * size, seed=orders["seed"])
     read = measure.saliencies(reader, asked, shown, sets, prompt=template)
     alone, ways, settled = measure.problems(read, ALONE), {CYCLIC: dict.fromkeys(ids, moi.cyclic_orders(size))}, {}
-    for way, (of, form, sign) in (FITS | CONVENTIONS if conventions else FITS).items():
+    for way, (of, form, sign) in (FITS | CONVENTIONS if orders["conventions"] else FITS).items():
         ways[way], rng = {}, orders["seed"] + way.endswith("again")
         for name, (each, scores) in measure.problems(read, of, **form).items():
             rough = alone[name][1] if sign == ROUGH else None

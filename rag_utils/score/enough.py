@@ -12,6 +12,7 @@ from rag_utils.page.report import Verdict
 
 POWER, LEVEL = 0.8, 0.05
 NOT_TESTABLE = "not testable here"
+HELD_OUT = {"NQ": 672, "SQuAD": 1190, "HotpotQA": 29, "MuSiQue": 20}  # questions of a benchmark that the reader was not trained on
 
 
 def questions_needed(differences, gap: float, *, power: float = POWER, level: float = LEVEL) -> int:

@@ -232,8 +232,7 @@ def test_first_tokens_and_their_distances(reader):
 
 
 def test_as_printed_is_answered_beside_its_reverse_and_the_settled_fits(reader, keys):
-    orders = {"size": 3, "prefix": 2, "seed": 0}
-    how = keys | {"dataset": "kv_retrieval", "orders": orders, "conventions": False}
+    how = keys | {"dataset": "kv_retrieval", "orders": {"size": 3, "prefix": 2, "seed": 0, "conventions": False}}
     rows, facts = printed.answers(**how)
     ways = {*printed.FITS, "printed turned", "logarithm turned", "even", "cyclic"}
     assert set(rows["condition"]) == ways and facts["questions"] == 3
@@ -244,7 +243,7 @@ def test_as_printed_is_answered_beside_its_reverse_and_the_settled_fits(reader, 
     settled = rows.groupby("condition")["identified"].sum()
     full = [way for way, (of, _, _) in printed.FITS.items() if of == "full"]
     assert not settled[full].any()  # full orders never settle it
-    more, _ = printed.answers(**how | {"conventions": True})
+    more, _ = printed.answers(**how | {"orders": how["orders"] | {"conventions": True}})
     of = more["condition"].isin(printed.CONVENTIONS)
     assert set(more["condition"][of]) == {*printed.CONVENTIONS} and not more["identified"][of].any()
     pd.testing.assert_frame_equal(more[~of].reset_index(drop=True), rows, atol=1e-4)

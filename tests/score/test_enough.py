@@ -1,13 +1,16 @@
 """How many questions a gap takes: drawn samples show it as often as is said, and nothing is promised that cannot be had."""
 
+import os
+
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from experiments import benchmarks
 from rag_utils import stats
 from rag_utils.page.report import VERDICTS, Verdict
 from rag_utils.score import questions_needed
-from rag_utils.score.enough import NOT_TESTABLE, attainable, planned, questions_by_width, smallest_effect
+from rag_utils.score.enough import HELD_OUT, NOT_TESTABLE, attainable, planned, questions_by_width, smallest_effect
 
 SPREAD = np.random.default_rng(0).normal(size=20)
 
@@ -63,3 +66,9 @@ def test_a_plan_and_the_verdict_that_goes_with_it():
     assert attainable(undecided, 0.28, apart, 105) == undecided and attainable(settled, 0.28, apart, 40) == settled
     assert attainable(undecided, 0.28, [0.5, 0.5], 2) == undecided
     assert planned([("alike", 0.1, [0, 0], 2, 9)])["shown four times in five"].tolist() == ["unknown"]
+
+
+@pytest.mark.skipif("RAG_COMPANION_DATA" not in os.environ, reason="not run: RAG_COMPANION_DATA names no benchmarks")
+def test_so_many_questions_of_a_benchmark_can_be_had():
+    for name, count in HELD_OUT.items():
+        assert len(benchmarks.load(name.lower(), 10_000).questions) == count, name
