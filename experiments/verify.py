@@ -52,7 +52,7 @@ def differences(computed: pd.DataFrame, kept: Kept, *, few: bool) -> list[str]:
     """A sentence for each row that is not the one that is kept, or that only one of both has.
 
     few : the rows are those of a few questions, computed by a model; otherwise all, equal in four digits and nearly the fifth. Of a fit
-          that says that it is not "identified" the order is one of several: the processor's rounding decides which, and with it the answer
+          that is not "identified" rounding decides which order it finds, and so the answer: of a quarter of the rows at most
     """
     if {*computed} != {*kept.rows}:  # their order is that of settings, which JSON sorts
         return [f"the columns are {list(computed)}, kept are {list(kept.rows)}"] * len(computed)
@@ -61,16 +61,17 @@ def differences(computed: pd.DataFrame, kept: Kept, *, few: bool) -> list[str]:
         {" ".join(f"{row[column]}" for column in key): row for row in rows.to_dict("records")} for rows in (computed, kept.rows)
     )
     ids = set(computed["id"])
-    wrong = [f"{place} is not kept" for place in ours if place not in theirs]
+    wrong, moved = [f"{place} is not kept" for place in ours if place not in theirs], 0
     wrong += [f"{at} is not computed" for at, row in theirs.items() if at not in ours and (not few or row["id"] in ids)]
     for place, row in ours.items():
         other = theirs.get(place, row)
         unsettled = row.get("identified") == other.get("identified") == 0
-        free = ({*row} if row.get("order") != other.get("order") else {"right", "opposite"}) if unsettled else set()
+        moved += (elsewhere := unsettled and row.get("order") != other.get("order"))
+        free = {*row} if elsewhere else {"right", "opposite"} if unsettled else set()
         apart = [name for name in row if name not in free and not _same(row[name], other[name], few, name)]
         if apart:
             wrong.append(f"{place}: " + ", ".join(f"{name} is {row[name]}, kept is {other[name]}" for name in apart))
-    return wrong
+    return wrong + [f"{moved} of {len(ours)} orders are others"] * (4 * moved > len(ours))
 
 
 def _same(value, other, few: bool, column: str = "") -> bool:

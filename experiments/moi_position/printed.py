@@ -23,8 +23,7 @@ def answers(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens
     """Rows of `measures.moi.answered` without the reply: of each of FITS, two of them "turned" too, "even" and "cyclic".
 
     dataset, questions : as in `orders_read`; orders: {"size", "prefix", "seed", "conventions": whether CONVENTIONS are answered too}
-    even       : pruned orders, every coefficient 1 / prefix
-    identified : 1 if nothing else fits as well; of what is no fit 0
+    even: pruned orders, every coefficient 1 / prefix; identified: 1 if nothing else fits as well; of what is no fit 0
     """
     reader, template, size, prefix = asking.reader(profile, mode), prompts.load(prompt), orders["size"], orders["prefix"]
     asked, shown = shown_of(dataset, questions, orders, few)

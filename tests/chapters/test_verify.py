@@ -113,14 +113,16 @@ def test_the_fifth_digit_may_be_rounded_otherwise_and_the_fourth_not():
 
 
 def test_of_an_unsettled_fit_the_order_is_free_and_its_answer_with_it_and_nothing_else():
-    kept = {"id": "q1", "condition": "printed again", "order": "0-1-2", "gold": 1.0, "exact_match": 1, "identified": 0}
-    for change, same in (
-        ({"order": "2-1-0", "gold": 0.5, "exact_match": 0}, True),
-        ({"exact_match": 0}, False),  # the same order has the same answer
-        ({"order": "2-1-0", "identified": 1}, False),
+    kept = pd.DataFrame({"id": list("abcd"), "order": "0-1-2", "gold": 1.0, "exact_match": 1, "identified": 0})
+    stored, reversed_one = Kept(kept, "experiments.tried:recorded", {}, {}), {"order": "2-1-0", "gold": 0.5, "exact_match": 0}
+    for changes, wrong in (
+        ([reversed_one], 0),
+        ([{"exact_match": 0}], 1),  # the same order has the same answer
+        ([reversed_one | {"identified": 1}], 1),
+        ([reversed_one, reversed_one], 1),  # of half of the fits: that is no rounding
     ):
-        computed, stored = pd.DataFrame([kept | change]), Kept(pd.DataFrame([kept]), "experiments.tried:recorded", {}, {})
-        assert (verify.differences(computed, stored, few=True) == []) is same, change
+        computed = pd.DataFrame([row | change for row, change in zip(kept.to_dict("records"), [*changes, {}, {}, {}], strict=False)])
+        assert len(verify.differences(computed, stored, few=True)) == wrong, changes
 
 
 def test_a_changed_function_is_found(house):
