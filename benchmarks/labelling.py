@@ -39,7 +39,7 @@ def ways(reader: lm.LanguageModel, question: str, documents: list[str]) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--questions", type=int, default=4)
+    parser.add_argument("--questions", type=int, default=12)
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the result goes")
     given = parser.parse_args()
     reader = lm.load("embedded", mode="fresh")
