@@ -228,7 +228,7 @@ def test_the_memory_of_the_text(costs):
 def test_prose_names_its_place():
     found = report.published("erag_prose")
     assert set(found["item"]) == {"Table 1", "Table 2", "Fig. 1", "Fig. 2", "Fig. 3", "training", "text"}
-    assert found["source"].str.fullmatch(r"eRAG, (abstract|section [\d.]+|caption of Fig. \d)").all()
+    assert found["source"].str.fullmatch(r"eRAG, (abstract|section [\d.]+|caption of (Fig\.|Table) \d)").all()
     assert found.loc[found["metric"].str.startswith("sign"), "value"].isin([-1, 1]).all()
 
 
