@@ -11,6 +11,10 @@ split "train", and golds with one part changed (`changed.py`), for among the ans
 fit to these alone lets such an answer pass.
 
 Five-fold cross-validation by question: every probability in `data/judge/evouna_nq.csv` comes from a fit that has not seen the question.
+
+What the changed golds are good for says the same fit without them; of it only the measurements are kept:
+
+    python training/judge.py --changed-weight 0 --out /tmp/without --facts data/judge/without_changed.json
 """
 
 import argparse
@@ -54,6 +58,7 @@ def settings(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--contrast-weight", type=float, default=5.0, help="answers that one contrast pair counts as")
     parser.add_argument("--changed-weight", type=float, default=100.0, help="answers that the changed dates, numbers or names count as")
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--facts", type=Path, help="a file for the measurements alone, beside `out`")
     return parser.parse_args(arguments)
 
 
@@ -318,7 +323,7 @@ def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None 
         "contrast_pairs": len(contrast),
         "changed_pairs": len(parts),
         "encoder": "all-MiniLM-L6-v2",
-        "settings": {name: value for name, value in vars(chosen).items() if name != "out"},
+        "settings": {name: value for name, value in vars(chosen).items() if name not in ("out", "facts")},
         "randomness": "the changed parts, drawn by the hash of the question; folds by the same hash, a convex problem",
         "out_of_fold": measured(rows),
         "contrast_test": on_contrast([pair for pair in written if pair.split == "test"], fitted, encode),
@@ -326,6 +331,8 @@ def main(arguments: list[str] | None = None, *, encode: retrieve.Encoder | None 
         "dates_by_precision": changed.by_precision(judged),
     }
     write(fitted.model_copy(update={"provenance": provenance}), rows, chosen.out)
+    if chosen.facts:
+        chosen.facts.write_text(json.dumps(provenance, allow_nan=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

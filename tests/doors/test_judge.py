@@ -543,7 +543,7 @@ def training(monkeypatch):
 @pytest.mark.slow
 def test_the_script_writes_what_the_judge_reads(training, tmp_path):
     for folder in ("one", "two"):
-        training.main(["--out", str(tmp_path / folder)], encode=encode_words)
+        training.main(["--out", str(tmp_path / folder), "--facts", str(tmp_path / "facts.json")], encode=encode_words)
     files = [
         [(tmp_path / folder / name).read_bytes() for folder in ("one", "two")]
         for name in ("embedded.json", "evouna_nq.csv")
@@ -551,6 +551,7 @@ def test_the_script_writes_what_the_judge_reads(training, tmp_path):
     assert all(one == two for one, two in files)
     fitted = load_coefficients(tmp_path / "one" / "embedded.json")
     facts = fitted.provenance
+    assert json.loads((tmp_path / "facts.json").read_text()) == facts
     assert (facts["questions"], facts["answers"], facts["contrast_pairs"]) == (60, 270, 2)
     assert facts["answers_in_the_regression"] == 180  # without the gold in capitals and the blanks
     assert facts["contrast_test"]["yes_no"]["n"] == 1 and list(facts["contrast_test"]) == ["yes_no"]
