@@ -22,11 +22,11 @@ CONVENTIONS = {"printed falling": (FULL, RAW, FORCED), "printed pointwise": (FUL
 def answers(*, mode, profile, prompt, dataset, questions, orders, max_new_tokens, few=None):
     """Rows of `measures.moi.answered` without the reply: of each of FITS, two of them "turned" too, "even" and "cyclic".
 
-    dataset, questions : as in `orders_read`; orders: {"size", "prefix", "seed", "conventions": whether CONVENTIONS are answered too}
+    dataset, questions : as in `orders_read`; orders: size, prefix, seed, conventions: are CONVENTIONS answered too, first: so many alone
     even: pruned orders, every coefficient 1 / prefix; identified: 1 if nothing else fits as well; of what is no fit 0
     """
     reader, template, size, prefix = asking.reader(profile, mode), prompts.load(prompt), orders["size"], orders["prefix"]
-    asked, shown = shown_of(dataset, questions, orders, few)
+    asked, shown = shown_of(dataset, questions, orders, few or orders.get("first"))
     ids = [question.id for question in asked]
     sets = measure.propose(ids, size, {ALONE: 1, PRUNED: prefix, FULL: size}, drawn=3 * size, seed=orders["seed"])
     read = measure.saliencies(reader, asked, shown, sets, prompt=template)

@@ -250,3 +250,5 @@ def test_as_printed_is_answered_beside_its_reverse_and_the_settled_fits(reader, 
     part, _ = printed.answers(**how, few=1)
     whole = rows[rows["id"] == part["id"].iloc[0]].reset_index(drop=True)
     pd.testing.assert_frame_equal(part, whole, atol=1e-4)
+    first, _ = printed.answers(**how | {"orders": how["orders"] | {"first": 1}})
+    pd.testing.assert_frame_equal(first, whole, atol=1e-4)
